@@ -1,0 +1,21 @@
+package tmp
+import (
+ _ "github.com/nats-io/nats-server/v2/server"
+ _ "github.com/nats-io/nats.go"
+ _ "github.com/prometheus/client_golang/prometheus/promhttp"
+ _ "go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
+ _ "go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracegrpc"
+ _ "go.opentelemetry.io/otel/sdk/trace"
+ _ "github.com/twmb/franz-go/pkg/kerr"
+ _ "github.com/twmb/franz-go/pkg/kmsg"
+ _ "github.com/tidwall/btree"
+ _ "github.com/klauspost/compress/zstd"
+ _ "github.com/pierrec/lz4/v4"
+ _ "go.uber.org/zap"
+ _ "github.com/spf13/cobra"
+ _ "github.com/spf13/pflag"
+ _ "github.com/knadh/koanf/v2"
+ _ "golang.org/x/sys/unix"
+ _ "golang.org/x/sync/errgroup"
+ _ "google.golang.org/protobuf/proto"
+)
