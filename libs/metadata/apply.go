@@ -1,0 +1,337 @@
+package metadata
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/cauce-stream/cauce/libs/metadata/metadatapb"
+)
+
+// Apply is the image after recs, and what they changed. offset is the position
+// of the last of recs in the metadata log and must be greater than im's. On an
+// error, which means that the log is damaged or was written by a newer release,
+// there is no new image; im is never touched.
+func (im *Image) Apply(offset int64, recs []*metadatapb.Record) (*Image, *Delta, error) {
+	if offset <= im.offset {
+		return nil, nil, fmt.Errorf("metadata: batch at offset %d applied to an image at offset %d", offset, im.offset)
+	}
+	a := applier{
+		old:     im,
+		next:    im.fork(),
+		topics:  map[TopicID]*Topic{},
+		deleted: map[TopicID]*Topic{},
+		nodes:   map[int32]*Node{},
+		removed: map[int32]*Node{},
+		configs: map[Resource]bool{},
+		delta:   &Delta{Offset: offset},
+	}
+	a.next.offset = offset
+	for i, r := range recs {
+		if err := a.apply(r); err != nil {
+			return nil, nil, fmt.Errorf("metadata: record %d of the batch at offset %d: %w", i, offset, err)
+		}
+	}
+	return a.next, a.finish(), nil
+}
+
+// applier builds one image. Topics and nodes in its maps are copies of this
+// batch's own, which it may still change.
+type applier struct {
+	old     *Image
+	next    *Image
+	topics  map[TopicID]*Topic
+	deleted map[TopicID]*Topic
+	nodes   map[int32]*Node
+	removed map[int32]*Node
+	configs map[Resource]bool
+	delta   *Delta
+}
+
+func (a *applier) finish() *Delta {
+	d := a.delta
+	d.ChangedTopics = sortedTopics(a.topics)
+	d.DeletedTopics = sortedTopics(a.deleted)
+	d.ChangedNodes = sortedNodes(a.nodes)
+	d.RemovedNodes = sortedNodes(a.removed)
+	if len(a.configs) > 0 {
+		d.ChangedConfigs = slices.SortedFunc(maps.Keys(a.configs), Resource.compare)
+	}
+	return d
+}
+
+func (a *applier) apply(rec *metadatapb.Record) error {
+	switch r := rec.GetRecord().(type) {
+	case *metadatapb.Record_Topic:
+		return a.topic(r.Topic)
+	case *metadatapb.Record_RemoveTopic:
+		return a.removeTopic(r.RemoveTopic)
+	case *metadatapb.Record_Partition:
+		return a.partition(r.Partition)
+	case *metadatapb.Record_PartitionChange:
+		return a.partitionChange(r.PartitionChange)
+	case *metadatapb.Record_RegisterBroker:
+		return a.registerBroker(r.RegisterBroker)
+	case *metadatapb.Record_UnregisterBroker:
+		return a.unregisterBroker(r.UnregisterBroker)
+	case *metadatapb.Record_BrokerRegistrationChange:
+		return a.registrationChange(r.BrokerRegistrationChange)
+	case *metadatapb.Record_Config:
+		a.config(r.Config)
+	case *metadatapb.Record_FeatureLevel:
+		a.next.setFeature(r.FeatureLevel.GetName(), int16(r.FeatureLevel.GetFeatureLevel()))
+		a.delta.FeaturesChanged = true
+	case *metadatapb.Record_ProducerIds:
+		a.next.nextProducerID = r.ProducerIds.GetNextProducerId()
+	case *metadatapb.Record_Cluster:
+		a.next.clusterID = r.Cluster.GetClusterId()
+	case *metadatapb.Record_LeaderChange:
+		a.next.controllerID = r.LeaderChange.GetLeaderId()
+		a.next.controllerEpoch = r.LeaderChange.GetLeaderEpoch()
+		a.delta.ControllerChanged = true
+	case *metadatapb.Record_NoOp:
+	default:
+		return fmt.Errorf("of a kind that this release does not know (%T)", r)
+	}
+	return nil
+}
+
+func (a *applier) topic(r *metadatapb.TopicRecord) error {
+	id, err := topicIDFromBytes(r.GetTopicId())
+	if err != nil {
+		return err
+	}
+	if _, ok := a.next.TopicByID(id); ok {
+		return fmt.Errorf("topic id %s exists already", id)
+	}
+	if _, ok := a.next.Topic(r.GetName()); ok {
+		return fmt.Errorf("topic %q exists already", r.GetName())
+	}
+	t := &Topic{Name: r.GetName(), ID: id}
+	a.topics[id] = t
+	a.next.putTopic(t)
+	return nil
+}
+
+func (im *Image) putTopic(t *Topic) {
+	im.topics.Set(t.Name, t)
+	im.topicIDs.Set(idEntry{id: t.ID, topic: t})
+	if mayCollide(t.Name) {
+		im.collisions.Set(collisionKey(t.Name, t.Name), t)
+	}
+}
+
+// ownTopic is the batch's own copy of a topic.
+func (a *applier) ownTopic(idBytes []byte) (*Topic, error) {
+	id, err := topicIDFromBytes(idBytes)
+	if err != nil {
+		return nil, err
+	}
+	if t, ok := a.topics[id]; ok {
+		return t, nil
+	}
+	t, ok := a.next.TopicByID(id)
+	if !ok {
+		return nil, fmt.Errorf("no topic has id %s", id)
+	}
+	own := &Topic{Name: t.Name, ID: t.ID, Partitions: slices.Clone(t.Partitions)}
+	a.topics[id] = own
+	a.next.putTopic(own)
+	return own, nil
+}
+
+func (a *applier) removeTopic(r *metadatapb.RemoveTopicRecord) error {
+	id, err := topicIDFromBytes(r.GetTopicId())
+	if err != nil {
+		return err
+	}
+	t, ok := a.next.TopicByID(id)
+	if !ok {
+		return fmt.Errorf("no topic has id %s", id)
+	}
+	delete(a.topics, id)
+	if _, seen := a.old.TopicByID(id); seen {
+		a.deleted[id] = t
+	}
+	a.next.partitionCount -= len(t.Partitions)
+	a.next.topics.Delete(t.Name)
+	a.next.topicIDs.Delete(idEntry{id: id})
+	if mayCollide(t.Name) {
+		a.next.collisions.Delete(collisionKey(t.Name, t.Name))
+	}
+	// A topic's overrides go with it, as in Kafka.
+	a.dropConfigs(Resource{Type: TopicConfig, Name: t.Name})
+	return nil
+}
+
+func (a *applier) partition(r *metadatapb.PartitionRecord) error {
+	t, err := a.ownTopic(r.GetTopicId())
+	if err != nil {
+		return err
+	}
+	p := &Partition{
+		ID:                  r.GetPartitionId(),
+		Leader:              r.GetLeader(),
+		LeaderEpoch:         r.GetLeaderEpoch(),
+		PartitionEpoch:      r.GetPartitionEpoch(),
+		LeaderRecoveryState: int8(r.GetLeaderRecoveryState()),
+		Replicas:            slices.Clone(r.GetReplicas()),
+		ISR:                 slices.Clone(r.GetIsr()),
+		AddingReplicas:      slices.Clone(r.GetAddingReplicas()),
+		RemovingReplicas:    slices.Clone(r.GetRemovingReplicas()),
+		ELR:                 slices.Clone(r.GetEligibleLeaderReplicas()),
+		LastKnownELR:        slices.Clone(r.GetLastKnownElr()),
+	}
+	if int(p.ID) != len(t.Partitions) {
+		return fmt.Errorf("partition %s-%d follows partition %d", t.Name, p.ID, len(t.Partitions)-1)
+	}
+	t.Partitions = append(t.Partitions, p)
+	a.next.partitionCount++
+	return nil
+}
+
+func (a *applier) partitionChange(r *metadatapb.PartitionChangeRecord) error {
+	t, err := a.ownTopic(r.GetTopicId())
+	if err != nil {
+		return err
+	}
+	id := r.GetPartitionId()
+	if id < 0 || int(id) >= len(t.Partitions) {
+		return fmt.Errorf("topic %s has no partition %d", t.Name, id)
+	}
+	p := *t.Partitions[id]
+	p.PartitionEpoch++
+	if r.Leader != nil {
+		p.Leader = r.GetLeader()
+		p.LeaderEpoch++
+	}
+	if r.LeaderRecoveryState != nil {
+		p.LeaderRecoveryState = int8(r.GetLeaderRecoveryState())
+	}
+	change(&p.Replicas, r.GetReplicas())
+	change(&p.ISR, r.GetIsr())
+	change(&p.AddingReplicas, r.GetAddingReplicas())
+	change(&p.RemovingReplicas, r.GetRemovingReplicas())
+	change(&p.ELR, r.GetEligibleLeaderReplicas())
+	change(&p.LastKnownELR, r.GetLastKnownElr())
+	t.Partitions[id] = &p
+	return nil
+}
+
+func change(list *[]int32, to *metadatapb.Replicas) {
+	if to != nil {
+		*list = slices.Clone(to.GetIds())
+	}
+}
+
+func (a *applier) registerBroker(r *metadatapb.RegisterBrokerRecord) error {
+	incarnation, err := uuidFromBytes(r.GetIncarnationId())
+	if err != nil {
+		return fmt.Errorf("incarnation of node %d: %w", r.GetBrokerId(), err)
+	}
+	n := &Node{
+		ID:                   r.GetBrokerId(),
+		Epoch:                r.GetBrokerEpoch(),
+		Incarnation:          incarnation,
+		Rack:                 r.GetRack(),
+		Roles:                slices.Clone(r.GetRoles()),
+		Fenced:               r.GetFenced(),
+		InControlledShutdown: r.GetInControlledShutdown(),
+		Features:             map[string]FeatureRange{},
+	}
+	for _, e := range r.GetEndPoints() {
+		n.Listeners = append(n.Listeners, Listener{
+			Name: e.GetName(), Host: e.GetHost(),
+			Port: uint16(e.GetPort()), SecurityProtocol: int16(e.GetSecurityProtocol()),
+		})
+	}
+	for _, f := range r.GetFeatures() {
+		n.Features[f.GetName()] = FeatureRange{
+			Min: int16(f.GetMinSupportedVersion()), Max: int16(f.GetMaxSupportedVersion()),
+		}
+	}
+	if n.LogDirs, err = uuidsFromBytes(r.GetLogDirs()); err != nil {
+		return fmt.Errorf("log directories of node %d: %w", n.ID, err)
+	}
+	a.putNode(n)
+	return nil
+}
+
+func (a *applier) putNode(n *Node) {
+	a.next.nodes.Set(n.ID, n)
+	a.nodes[n.ID] = n
+	delete(a.removed, n.ID)
+}
+
+// registeredNode is the node that a record with an epoch means.
+func (a *applier) registeredNode(id int32, epoch int64) (*Node, error) {
+	n, ok := a.next.Node(id)
+	if !ok {
+		return nil, fmt.Errorf("no node has id %d", id)
+	}
+	if n.Epoch != epoch {
+		return nil, fmt.Errorf("node %d has epoch %d instead of %d", id, n.Epoch, epoch)
+	}
+	return n, nil
+}
+
+func (a *applier) unregisterBroker(r *metadatapb.UnregisterBrokerRecord) error {
+	n, err := a.registeredNode(r.GetBrokerId(), r.GetBrokerEpoch())
+	if err != nil {
+		return err
+	}
+	a.next.nodes.Delete(n.ID)
+	delete(a.nodes, n.ID)
+	if _, seen := a.old.Node(n.ID); seen {
+		a.removed[n.ID] = n
+	}
+	return nil
+}
+
+func (a *applier) registrationChange(r *metadatapb.BrokerRegistrationChangeRecord) error {
+	old, err := a.registeredNode(r.GetBrokerId(), r.GetBrokerEpoch())
+	if err != nil {
+		return err
+	}
+	n := *old
+	if r.Fenced != nil {
+		n.Fenced = r.GetFenced()
+	}
+	if r.InControlledShutdown != nil {
+		n.InControlledShutdown = r.GetInControlledShutdown()
+	}
+	if len(r.GetLogDirs()) > 0 {
+		if n.LogDirs, err = uuidsFromBytes(r.GetLogDirs()); err != nil {
+			return fmt.Errorf("log directories of node %d: %w", n.ID, err)
+		}
+	}
+	a.putNode(&n)
+	return nil
+}
+
+func (a *applier) config(r *metadatapb.ConfigRecord) {
+	resource := Resource{Type: ConfigResourceType(r.GetResourceType()), Name: r.GetResourceName()}
+	// Older images share the map, and so a batch with many keys of one resource
+	// copies it again for each; resources have tens of keys at most.
+	values := maps.Clone(a.next.Config(resource))
+	if values == nil {
+		values = map[string]string{}
+	}
+	if r.Value == nil {
+		delete(values, r.GetName())
+	} else {
+		values[r.GetName()] = r.GetValue()
+	}
+	a.configs[resource] = true
+	if len(values) == 0 {
+		a.next.configs.Delete(configEntry{resource: resource})
+		return
+	}
+	a.next.configs.Set(configEntry{resource: resource, values: values})
+}
+
+func (a *applier) dropConfigs(r Resource) {
+	if _, ok := a.next.configs.Delete(configEntry{resource: r}); ok {
+		a.configs[r] = true
+	}
+}
