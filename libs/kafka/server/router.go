@@ -1,0 +1,121 @@
+package server
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// apiVersionsKey is the one API whose response header never has tags and whose unknown versions are answered.
+const apiVersionsKey = 18
+
+// maxAPIKey bounds the keys a router accepts. Kafka's highest client API key is 93.
+const maxAPIKey = 255
+
+// Handler serves one request. It ends the request by exactly one call of Reply, Finish, ReplyNothing or
+// Fail, from any goroutine, before or after it returns.
+type Handler func(r *Request)
+
+// API is one registered Kafka API.
+type API struct {
+	Key        int16
+	MinVersion int16 // oldest version served
+	MaxVersion int16 // newest version served
+	Handle     Handler
+
+	// Inline handlers run on the goroutine that reads the connection: they must not block. The others run
+	// on a goroutine of their own, one after the other in the order they arrived on the connection, so that
+	// inline requests behind them already run.
+	Inline bool
+
+	// MaxBodyBytes bounds a request's size below the server's MaxRequestBytes; 0 takes the default of the
+	// key (see defaultMaxBodyBytes).
+	MaxBodyBytes int
+}
+
+// Router maps API keys to handlers. Registration ends before the first server runs.
+type Router struct {
+	apis [maxAPIKey + 1]*route
+}
+
+// route is an API with what is derived from it once.
+type route struct {
+	API
+	name           string // as Kafka names it, for metrics and logs
+	flexibleFrom   int16  // first version with tagged fields
+	advertisedFrom int16
+	advertisedTo   int16
+	advertised     bool
+}
+
+// NewRouter returns a router without APIs.
+func NewRouter() *Router { return &Router{} }
+
+// Register adds APIs. It panics on a duplicate key, a key unknown to kmsg or an empty version range, which
+// are faults of the program.
+func (rt *Router) Register(apis ...API) {
+	for _, a := range apis {
+		msg := kmsg.RequestForKey(a.Key)
+		if msg == nil || a.Key > maxAPIKey || a.Handle == nil || a.MinVersion < 0 || a.MinVersion > a.MaxVersion || a.MaxVersion > msg.MaxVersion() {
+			panic(fmt.Sprintf("server: API key %d versions %d-%d cannot be registered", a.Key, a.MinVersion, a.MaxVersion))
+		}
+		if rt.apis[a.Key] != nil {
+			panic(fmt.Sprintf("server: API key %d is registered twice", a.Key))
+		}
+		rt.apis[a.Key] = &route{
+			API:            a,
+			name:           kmsg.NameForKey(a.Key),
+			flexibleFrom:   flexibleFrom(msg),
+			advertisedFrom: a.MinVersion,
+			advertisedTo:   a.MaxVersion,
+			advertised:     true,
+		}
+	}
+}
+
+// Advertise replaces the version range that Versions lists for a registered key, without changing what is
+// served. Kafka lists Produce from 0 although it serves it from 3, because librdkafka reads codec support
+// off that list (KAFKA-18659).
+func (rt *Router) Advertise(key, minVersion, maxVersion int16) {
+	r := rt.lookup(key)
+	if r == nil {
+		panic(fmt.Sprintf("server: API key %d is not registered", key))
+	}
+	r.advertisedFrom, r.advertisedTo = minVersion, maxVersion
+}
+
+// Versions lists the advertised version ranges by key, for the ApiVersions response.
+func (rt *Router) Versions() []kmsg.ApiVersionsResponseApiKey {
+	var list []kmsg.ApiVersionsResponseApiKey
+	for _, r := range rt.apis {
+		if r == nil || !r.advertised {
+			continue
+		}
+		k := kmsg.NewApiVersionsResponseApiKey()
+		k.ApiKey, k.MinVersion, k.MaxVersion = r.Key, r.advertisedFrom, r.advertisedTo
+		list = append(list, k)
+	}
+	slices.SortFunc(list, func(a, b kmsg.ApiVersionsResponseApiKey) int { return cmp.Compare(a.ApiKey, b.ApiKey) })
+	return list
+}
+
+// lookup returns the route of a key, or nil.
+func (rt *Router) lookup(key int16) *route {
+	if key < 0 || key > maxAPIKey {
+		return nil
+	}
+	return rt.apis[key]
+}
+
+// flexibleFrom finds the first version of a message with tagged fields (KIP-482).
+func flexibleFrom(msg kmsg.Request) int16 {
+	for v := range msg.MaxVersion() + 1 {
+		msg.SetVersion(v)
+		if msg.IsFlexible() {
+			return v
+		}
+	}
+	return msg.MaxVersion() + 1
+}

@@ -1,0 +1,28 @@
+// Package security names who speaks to a listener and how the bytes are protected.
+package security
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Principal is an identity as Kafka writes it: a type and a name, "User:alice".
+type Principal struct {
+	Type string
+	Name string
+}
+
+// Anonymous is the principal of a connection that did not authenticate, as on a PLAINTEXT listener.
+var Anonymous = Principal{Type: "User", Name: "ANONYMOUS"}
+
+// String gives the form used in ACLs and configuration, "Type:name".
+func (p Principal) String() string { return p.Type + ":" + p.Name }
+
+// ParsePrincipal reads "Type:name". The name may hold colons (a distinguished name may).
+func ParsePrincipal(s string) (Principal, error) {
+	kind, name, found := strings.Cut(s, ":")
+	if !found || kind == "" || name == "" {
+		return Principal{}, fmt.Errorf("principal %q is not of the form Type:name", s)
+	}
+	return Principal{Type: kind, Name: name}, nil
+}
