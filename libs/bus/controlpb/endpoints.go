@@ -1,0 +1,18 @@
+package controlpb
+
+import "github.com/cauce-stream/cauce/libs/bus"
+
+// Endpoints of the active controller. When there is none, a call fails with bus.ErrNoResponder.
+var (
+	Admin               = bus.NewEndpoint[*AdminRequest, *AdminResponse]("cauce.controller.admin")
+	Register            = bus.NewEndpoint[*RegisterRequest, *RegisterResponse]("cauce.controller.register")
+	Heartbeat           = bus.NewEndpoint[*HeartbeatRequest, *HeartbeatResponse]("cauce.controller.heartbeat")
+	AllocateProducerIds = bus.NewEndpoint[*AllocateProducerIdsRequest, *AllocateProducerIdsResponse]("cauce.controller.producerids")
+	AlterPartition      = bus.NewEndpoint[*AlterPartitionRequest, *AlterPartitionResponse]("cauce.controller.alterpartition")
+)
+
+// Fetch is served by every controller: shared at the endpoint itself, and by each alone At its id.
+var Fetch = bus.NewEndpoint[*FetchRequest, *FetchResponse]("cauce.metadata.fetch")
+
+// MetadataStream is the subject on which the active controller pushes record batches.
+const MetadataStream = "cauce.metadata.stream"
