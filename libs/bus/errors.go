@@ -26,7 +26,9 @@ type RemoteError struct {
 	Message string
 }
 
-func (e *RemoteError) Error() string { return fmt.Sprintf("bus: %s answered: %s", e.Subject, e.Message) }
+func (e *RemoteError) Error() string {
+	return fmt.Sprintf("bus: %s answered: %s", e.Subject, e.Message)
+}
 
 // sendError maps the client library's errors on this package's.
 func sendError(subject string, err error) error {
