@@ -1,7 +1,0 @@
-package tmp
-import (
- _ "github.com/twmb/franz-go/pkg/kgo"
- _ "github.com/twmb/franz-go/pkg/kadm"
- _ "github.com/twmb/franz-go/pkg/kmsg"
- _ "github.com/spf13/cobra"
-)

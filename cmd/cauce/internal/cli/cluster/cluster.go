@@ -1,0 +1,166 @@
+// Package cluster holds the commands under `cauce cluster`.
+package cluster
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"maps"
+	"net"
+	"slices"
+	"strconv"
+
+	"github.com/spf13/cobra"
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/cauce-stream/cauce/cmd/cauce/internal/cli/exit"
+	"github.com/cauce-stream/cauce/cmd/cauce/internal/cli/output"
+	"github.com/cauce-stream/cauce/cmd/cauce/internal/cli/session"
+)
+
+// Command returns `cauce cluster`.
+func Command(s *session.Session) *cobra.Command {
+	cmd := &cobra.Command{Use: "cluster", Short: "Look at the cluster as a whole"}
+	s.BindConnection(cmd)
+	s.BindOutput(cmd)
+	cmd.AddCommand(describe(s))
+	return cmd
+}
+
+type cluster struct {
+	ID            string    `json:"cluster_id"`
+	Controller    int32     `json:"controller_id"` // -1: none
+	Nodes         []node    `json:"nodes"`
+	FeaturesEpoch int64     `json:"features_epoch"` // -1: unknown
+	Features      []feature `json:"features"`
+}
+
+type node struct {
+	ID     int32  `json:"id"`
+	Host   string `json:"host"`
+	Port   int32  `json:"port"`
+	Rack   string `json:"rack,omitempty"`
+	Fenced bool   `json:"fenced"`
+}
+
+type feature struct {
+	Name         string `json:"name"`
+	Finalized    int16  `json:"finalized"` // 0: not in use
+	SupportedMin int16  `json:"supported_min"`
+	SupportedMax int16  `json:"supported_max"`
+}
+
+func describe(s *session.Session) *cobra.Command {
+	return &cobra.Command{
+		Use:     "describe",
+		Short:   "Show the cluster's id, nodes, controller and features",
+		Example: "  cauce cluster describe -b localhost:9092",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			client, err := s.Connect(cmd.Context())
+			if err != nil {
+				return err
+			}
+			defer client.Close()
+			ctx, cancel := s.Bounded(cmd.Context())
+			defer cancel()
+			c, err := load(ctx, client)
+			if err != nil {
+				return fmt.Errorf("describe cluster: %w", err)
+			}
+			if s.Format == output.JSON {
+				return output.WriteJSON(s.Out, c)
+			}
+			return c.write(s.Out)
+		},
+	}
+}
+
+func load(ctx context.Context, client *kgo.Client) (cluster, error) {
+	request := kmsg.NewPtrDescribeClusterRequest()
+	request.IncludeFencedBrokers = true
+	response, err := request.RequestWith(ctx, client)
+	if err != nil {
+		return cluster{}, exit.Answer(err, "")
+	}
+	if err := kerr.ErrorForCode(response.ErrorCode); err != nil {
+		message := ""
+		if response.ErrorMessage != nil {
+			message = *response.ErrorMessage
+		}
+		return cluster{}, exit.Answer(err, message)
+	}
+	c := cluster{ID: response.ClusterID, Controller: response.ControllerID, Nodes: []node{}, FeaturesEpoch: -1, Features: []feature{}}
+	for _, broker := range response.Brokers {
+		n := node{ID: broker.NodeID, Host: broker.Host, Port: broker.Port, Fenced: broker.IsFenced}
+		if broker.Rack != nil {
+			n.Rack = *broker.Rack
+		}
+		c.Nodes = append(c.Nodes, n)
+	}
+	slices.SortFunc(c.Nodes, func(a, b node) int { return cmp.Compare(a.ID, b.ID) })
+
+	versions, err := kadm.NewClient(client).ApiVersions(ctx)
+	if err != nil {
+		return cluster{}, err
+	}
+	for _, id := range slices.Sorted(maps.Keys(versions)) {
+		if answer := versions[id]; answer.Err == nil {
+			c.FeaturesEpoch, c.Features = features(answer.Raw())
+			break
+		}
+	}
+	return c, nil
+}
+
+func features(answer *kmsg.ApiVersionsResponse) (epoch int64, all []feature) {
+	all = []feature{}
+	for _, supported := range answer.SupportedFeatures {
+		all = append(all, feature{Name: supported.Name, SupportedMin: supported.MinVersion, SupportedMax: supported.MaxVersion})
+	}
+	for _, finalized := range answer.FinalizedFeatures {
+		i := slices.IndexFunc(all, func(f feature) bool { return f.Name == finalized.Name })
+		if i < 0 {
+			all = append(all, feature{Name: finalized.Name})
+			i = len(all) - 1
+		}
+		all[i].Finalized = finalized.MaxVersionLevel
+	}
+	slices.SortFunc(all, func(a, b feature) int { return cmp.Compare(a.Name, b.Name) })
+	return answer.FinalizedFeaturesEpoch, all
+}
+
+func (c cluster) write(w io.Writer) error {
+	fields := output.NewTable(output.Left(""), output.Left(""))
+	fields.Row("Cluster", c.ID)
+	if c.Controller >= 0 {
+		fields.Row("Controller", c.Controller)
+	} else {
+		fields.Row("Controller", "")
+	}
+	if err := fields.Write(w); err != nil {
+		return err
+	}
+	fmt.Fprintln(w)
+	nodes := output.NewTable(output.Right("NODE"), output.Left("ADDRESS"), output.Left("RACK"), output.Left("STATE"))
+	for _, n := range c.Nodes {
+		state := "active"
+		if n.Fenced {
+			state = "fenced"
+		}
+		nodes.Row(n.ID, net.JoinHostPort(n.Host, strconv.Itoa(int(n.Port))), n.Rack, state)
+	}
+	if err := nodes.Write(w); err != nil || len(c.Features) == 0 {
+		return err
+	}
+	fmt.Fprintln(w)
+	table := output.NewTable(output.Left("FEATURE"), output.Right("FINALIZED"), output.Left("SUPPORTED"))
+	for _, f := range c.Features {
+		table.Row(f.Name, f.Finalized, fmt.Sprintf("%d-%d", f.SupportedMin, f.SupportedMax))
+	}
+	return table.Write(w)
+}
