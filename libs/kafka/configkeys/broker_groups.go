@@ -1,0 +1,43 @@
+package configkeys
+
+import "github.com/cauce-stream/cauce/libs/config"
+
+// groupKeys rule group coordination and committed offsets.
+var groupKeys = []config.Key{
+	{Name: "group.initial.rebalance.delay.ms", Type: config.Int, Default: "3000",
+		Doc: "Milliseconds that the first rebalance of an empty classic group waits for more members."},
+	{Name: "group.max.session.timeout.ms", Type: config.Int, Default: "1800000",
+		Doc: "Longest session timeout in milliseconds that a member of a classic group may ask for."},
+	{Name: "group.min.session.timeout.ms", Type: config.Int, Default: "6000",
+		Doc: "Shortest session timeout in milliseconds that a member of a classic group may ask for."},
+	{Name: "group.max.size", Type: config.Int, Default: "2147483647", Valid: config.AtLeast(1),
+		Doc: "Members that a classic group may have."},
+	{Name: "group.coordinator.append.linger.ms", Type: config.Int, Default: "-1", Valid: config.AtLeast(-1),
+		Doc: "Milliseconds that a group coordinator gathers writes before it appends them; -1 means as long as the append before takes."},
+	{Name: "group.coordinator.background.threads", Type: config.Int, Default: "2", Valid: config.AtLeast(1),
+		Doc: "Threads with which Kafka's coordinator computes assignments."},
+	{Name: "group.coordinator.cached.buffer.max.bytes", Type: config.Int, Default: "1048588", Valid: config.AtLeast(524288),
+		Doc: "Greatest write buffer in bytes that a group coordinator keeps for reuse."},
+	{Name: "group.coordinator.rebalance.protocols", Type: config.List, Default: "classic,consumer,streams", Valid: config.ListOf(false, "consumer", "classic", "share", "streams"),
+		Doc: "Group protocols that are offered."},
+	{Name: "group.coordinator.threads", Type: config.Int, Default: "4", Valid: config.AtLeast(1),
+		Doc: "Threads with which Kafka's group coordinator works."},
+	{Name: "offset.metadata.max.bytes", Type: config.Int, Default: "4096",
+		Doc: "Greatest text in bytes that may be committed with an offset."},
+	{Name: "offsets.commit.timeout.ms", Type: config.Int, Default: "5000", Valid: config.AtLeast(1),
+		Doc: "Milliseconds that a commit of offsets waits for its replicas."},
+	{Name: "offsets.load.buffer.size", Type: config.Int, Default: "5242880", Valid: config.AtLeast(1),
+		Doc: "Bytes read at once when a coordinator loads its offsets."},
+	{Name: "offsets.retention.check.interval.ms", Type: config.Long, Default: "600000", Valid: config.AtLeast(1),
+		Doc: "Milliseconds between two looks for offsets to forget."},
+	{Name: "offsets.retention.minutes", Type: config.Int, Default: "10080", Valid: config.AtLeast(1),
+		Doc: "Minutes that a group's offsets are kept after it became empty."},
+	{Name: "offsets.topic.compression.codec", Type: config.Int, Default: "0",
+		Doc: "Codec of the offsets topic's batches as Kafka numbers codecs: 0 none, 1 gzip, 2 snappy, 3 lz4, 4 zstd."},
+	{Name: "offsets.topic.num.partitions", Type: config.Int, Default: "50", Valid: config.AtLeast(1),
+		Doc: "Partitions of the offsets topic; fixed once the topic exists."},
+	{Name: "offsets.topic.replication.factor", Type: config.Short, Default: "3", Valid: config.AtLeast(1),
+		Doc: "Replicas of the offsets topic."},
+	{Name: "offsets.topic.segment.bytes", Type: config.Int, Default: "104857600", Valid: config.AtLeast(1),
+		Doc: "Greatest size in bytes of a segment of the offsets topic."},
+}

@@ -1,0 +1,41 @@
+package configkeys
+
+import "github.com/cauce-stream/cauce/libs/config"
+
+// networkKeys limit connections and requests.
+var networkKeys = []config.Key{
+	{Name: "connections.max.idle.ms", Type: config.Long, Default: "600000",
+		Doc: "Milliseconds without a request after which a connection is closed."},
+	{Name: "connections.max.reauth.ms", Type: config.Long, Default: "0",
+		Doc: "Milliseconds after which a SASL connection must authenticate again; 0 means never (KIP-368)."},
+	{Name: "connection.failed.authentication.delay.ms", Type: config.Int, Default: "100", Valid: config.AtLeast(0),
+		Doc: "Milliseconds by which the closing of a connection is delayed after a failed authentication."},
+	{Name: "max.connections", Type: config.Int, Default: "2147483647", Valid: config.AtLeast(0),
+		Doc: "Connections a node accepts over all its listeners; further ones are closed."},
+	{Name: "max.connections.per.ip", Type: config.Int, Default: "2147483647", Valid: config.AtLeast(0),
+		Doc: "Connections a node accepts from one address; further ones are closed."},
+	{Name: "max.connections.per.ip.overrides", Type: config.String,
+		Doc: "Limits of single addresses in place of max.connections.per.ip, as host:count pairs."},
+	{Name: "max.connection.creation.rate", Type: config.Int, Default: "2147483647", Valid: config.AtLeast(0),
+		Doc: "Connections per second that a node accepts."},
+	{Name: "max.request.partition.size.limit", Type: config.Int, Default: "2000", Valid: config.AtLeast(1),
+		Doc: "Partitions that one DescribeTopicPartitions answer names at most."},
+	{Name: "queued.max.requests", Type: config.Int, Default: "500", Valid: config.AtLeast(1),
+		Doc: "Requests that may wait to be handled before a node stops reading further ones."},
+	{Name: "queued.max.request.bytes", Type: config.Long, Default: "-1",
+		Doc: "Bytes of requests that a node holds at once before it stops reading further ones; -1 means that the node chooses by its memory limit."},
+	{Name: "request.timeout.ms", Type: config.Int, Default: "30000",
+		Doc: "Milliseconds that a node waits for the answer to a request it sends to another node."},
+	{Name: "socket.connection.setup.timeout.ms", Type: config.Long, Default: "10000",
+		Doc: "Milliseconds that a node waits for a connection to another node; grows with each failure."},
+	{Name: "socket.connection.setup.timeout.max.ms", Type: config.Long, Default: "30000",
+		Doc: "Greatest value to which socket.connection.setup.timeout.ms grows."},
+	{Name: "socket.listen.backlog.size", Type: config.Int, Default: "50", Valid: config.AtLeast(1),
+		Doc: "Connections the system holds for a listener before they are accepted."},
+	{Name: "socket.receive.buffer.bytes", Type: config.Int, Default: "102400",
+		Doc: "Receive buffer of a client's connection in bytes; -1 leaves it to the system."},
+	{Name: "socket.send.buffer.bytes", Type: config.Int, Default: "102400",
+		Doc: "Send buffer of a client's connection in bytes; -1 leaves it to the system."},
+	{Name: "socket.request.max.bytes", Type: config.Int, Default: "104857600", Valid: config.AtLeast(1),
+		Doc: "Greatest request in bytes; a larger one closes its connection."},
+}

@@ -1,0 +1,43 @@
+package configkeys
+
+import "github.com/cauce-stream/cauce/libs/config"
+
+// replicationKeys rule fetching and replication.
+var replicationKeys = []config.Key{
+	{Name: "fetch.max.bytes", Type: config.Int, Default: "57671680", Valid: config.AtLeast(1024),
+		Doc: "Greatest answer to one fetch in bytes, except that one whole batch is always returned."},
+	{Name: "max.incremental.fetch.session.cache.slots", Type: config.Int, Default: "1000", Valid: config.AtLeast(0),
+		Doc: "Fetch sessions that a node remembers (KIP-227)."},
+	{Name: "num.replica.fetchers", Type: config.Int, Default: "1", Valid: config.AtLeast(1),
+		Doc: "Connections with which a follower fetches from one leader."},
+	{Name: "num.replica.alter.log.dirs.threads", Type: config.Int, Null: true,
+		Doc: "Partitions that are moved between log directories at once; unset means one for each directory."},
+	{Name: "replica.fetch.backoff.ms", Type: config.Int, Default: "1000", Valid: config.AtLeast(0),
+		Doc: "Milliseconds that a follower waits after a failed fetch of a partition."},
+	{Name: "replica.fetch.max.bytes", Type: config.Int, Default: "1048576", Valid: config.AtLeast(0),
+		Doc: "Bytes that a follower fetches of one partition at once, except that one whole batch is always returned."},
+	{Name: "replica.fetch.min.bytes", Type: config.Int, Default: "1",
+		Doc: "Bytes that a leader gathers before it answers a follower."},
+	{Name: "replica.fetch.response.max.bytes", Type: config.Int, Default: "10485760", Valid: config.AtLeast(0),
+		Doc: "Greatest answer to a follower's fetch in bytes, except that one whole batch is always returned."},
+	{Name: "replica.fetch.wait.max.ms", Type: config.Int, Default: "500",
+		Doc: "Milliseconds that a leader waits at most before it answers a follower."},
+	{Name: "replica.high.watermark.checkpoint.interval.ms", Type: config.Long, Default: "5000",
+		Doc: "Milliseconds between two writes of the high watermarks."},
+	{Name: "replica.lag.time.max.ms", Type: config.Long, Default: "30000",
+		Doc: "Milliseconds without having caught up after which a follower leaves the in-sync replicas."},
+	{Name: "replica.selector.class", Type: config.String, Null: true,
+		Doc: "How the replica is chosen that a consumer reads from (KIP-392); Kafka's RackAwareReplicaSelector picks one in the consumer's rack; unset means the leader."},
+	{Name: "replica.socket.receive.buffer.bytes", Type: config.Int, Default: "65536",
+		Doc: "Receive buffer of a follower's connection in bytes."},
+	{Name: "replica.socket.timeout.ms", Type: config.Int, Default: "30000",
+		Doc: "Milliseconds that a follower waits for the answer to a fetch, the wait of the fetch not counted."},
+	{Name: "follower.fetch.last.tiered.offset.enable", Type: config.Boolean, Default: "false",
+		Doc: "Whether an empty follower begins at the first offset that is not tiered."},
+	{Name: "leader.replication.throttled.rate", Type: config.Long, Default: "9223372036854775807", Valid: config.AtLeast(0),
+		Doc: "Bytes per second that a node sends of the partitions named by leader.replication.throttled.replicas."},
+	{Name: "follower.replication.throttled.rate", Type: config.Long, Default: "9223372036854775807", Valid: config.AtLeast(0),
+		Doc: "Bytes per second that a node fetches of the partitions named by follower.replication.throttled.replicas."},
+	{Name: "replica.alter.log.dirs.io.max.bytes.per.second", Type: config.Long, Default: "9223372036854775807", Valid: config.AtLeast(0),
+		Doc: "Bytes per second that a node moves between its log directories."},
+}

@@ -1,0 +1,41 @@
+package configkeys
+
+import "github.com/cauce-stream/cauce/libs/config"
+
+// groupOverrideKeys can be set for a single group.
+var groupOverrideKeys = []config.Key{
+	{Name: "consumer.assignment.interval.ms", Type: config.Int, Default: "1000", Valid: config.AtLeast(0),
+		Doc: "Milliseconds between two computations of the group's assignment."},
+	{Name: "consumer.heartbeat.interval.ms", Type: config.Int, Default: "5000", Valid: config.AtLeast(1),
+		Doc: "Milliseconds between two heartbeats of a member."},
+	{Name: "consumer.session.timeout.ms", Type: config.Int, Default: "45000", Valid: config.AtLeast(1),
+		Doc: "Milliseconds without a heartbeat after which a member is removed."},
+	{Name: "share.assignment.interval.ms", Type: config.Int, Default: "1000", Valid: config.AtLeast(0),
+		Doc: "Milliseconds between two computations of the group's assignment."},
+	{Name: "share.auto.offset.reset", Type: config.String, Default: "latest", Valid: offsetReset,
+		Doc: "Where a share group begins without an offset: earliest, latest, or by_duration: and an ISO 8601 duration back from now."},
+	{Name: "share.delivery.count.limit", Type: config.Int, Default: "5", Valid: config.AtLeast(2),
+		Doc: "Deliveries of a record before it is archived."},
+	{Name: "share.heartbeat.interval.ms", Type: config.Int, Default: "5000", Valid: config.AtLeast(1),
+		Doc: "Milliseconds between two heartbeats of a member."},
+	{Name: "share.isolation.level", Type: config.String, Default: "read_uncommitted", Valid: config.OneOf("read_committed", "read_uncommitted"),
+		Doc: "Whether a share group reads records of open and aborted transactions."},
+	{Name: "share.partition.max.record.locks", Type: config.Int, Default: "2000", Valid: config.AtLeast(100),
+		Doc: "Records of one partition that may be acquired at once."},
+	{Name: "share.record.lock.duration.ms", Type: config.Int, Default: "30000", Valid: config.AtLeast(1000),
+		Doc: "Milliseconds that a member holds an acquired record."},
+	{Name: "share.renew.acknowledge.enable", Type: config.Boolean, Default: "true",
+		Doc: "Whether a member may renew the time for which it holds a record."},
+	{Name: "share.session.timeout.ms", Type: config.Int, Default: "45000", Valid: config.AtLeast(1),
+		Doc: "Milliseconds without a heartbeat after which a member is removed."},
+	{Name: "streams.assignment.interval.ms", Type: config.Int, Default: "1000", Valid: config.AtLeast(0),
+		Doc: "Milliseconds between two computations of the group's assignment."},
+	{Name: "streams.heartbeat.interval.ms", Type: config.Int, Default: "5000", Valid: config.AtLeast(1),
+		Doc: "Milliseconds between two heartbeats of a member."},
+	{Name: "streams.initial.rebalance.delay.ms", Type: config.Int, Default: "3000", Valid: config.AtLeast(0),
+		Doc: "Milliseconds that the first assignment of an empty group waits for more members."},
+	{Name: "streams.num.standby.replicas", Type: config.Int, Default: "0", Valid: config.AtLeast(0),
+		Doc: "Standby copies of each stateful task."},
+	{Name: "streams.session.timeout.ms", Type: config.Int, Default: "45000", Valid: config.AtLeast(1),
+		Doc: "Milliseconds without a heartbeat after which a member is removed."},
+}
