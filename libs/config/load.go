@@ -13,7 +13,16 @@ const EnvPrefix = "CAUCE_"
 type Options struct {
 	File string   // path of a .properties file; "" for none
 	Env  []string // NAME=value pairs as os.Environ gives them; those without EnvPrefix are ignored
-	Set  []string // key=value pairs from the command line
+	Set  []string // key=value pairs of --set flags
+	// Flags are flags that are short for a key; they win over Set.
+	Flags []Flag
+}
+
+// Flag is a command-line flag that sets one key.
+type Flag struct {
+	Flag  string // as the user wrote it, e.g. "--listen"
+	Name  string // of the key
+	Value string
 }
 
 // Load resolves every key of schema. The error is Faults with all faults of all
@@ -45,6 +54,9 @@ func Load(schema *Schema, o Options) (Values, error) {
 			continue
 		}
 		keep(v.set(strings.TrimSpace(name), value, "--set"))
+	}
+	for _, f := range o.Flags {
+		keep(v.set(f.Name, f.Value, f.Flag))
 	}
 	if faults != nil {
 		return Values{}, faults

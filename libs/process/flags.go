@@ -1,0 +1,61 @@
+package process
+
+import (
+	"os"
+	"strings"
+
+	"github.com/cauce-stream/cauce/libs/config"
+	"github.com/spf13/pflag"
+)
+
+// Flags are the command-line flags that every program has.
+type Flags struct {
+	ConfigFile string   // --config
+	Set        []string // --set key=value, may be repeated
+	DataDir    string   // --data-dir, short for data.dir
+	Listen     string   // --listen host:port, short for listeners=PLAINTEXT://host:port
+	Admin      string   // --admin host:port, short for admin.listener
+	flags      *pflag.FlagSet
+}
+
+// AddTo defines the flags in fs; values are read by Load after fs has parsed.
+func (f *Flags) AddTo(fs *pflag.FlagSet) {
+	f.flags = fs
+	fs.StringVar(&f.ConfigFile, "config", "", "read keys from this .properties `FILE`")
+	fs.StringArrayVar(&f.Set, "set", nil, "set one key, as `KEY=VALUE`; may be repeated")
+	fs.StringVar(&f.DataDir, "data-dir", "", "keep everything in this `DIR` (data.dir)")
+	fs.StringVar(&f.Listen, "listen", "", "serve Kafka clients at `HOST:PORT` (listeners)")
+	fs.StringVar(&f.Admin, "admin", "", "serve health, metrics and profiles at `HOST:PORT` (admin.listener)")
+}
+
+// Load resolves schema from the defaults, the file, the environment and the flags.
+func (f *Flags) Load(schema *config.Schema) (config.Values, error) {
+	o := config.Options{File: f.ConfigFile, Env: settings(os.Environ()), Set: f.Set}
+	f.short(&o, "data-dir", "data.dir", f.DataDir)
+	f.short(&o, "admin", "admin.listener", f.Admin)
+	if strings.Contains(f.Listen, "://") {
+		f.short(&o, "listen", "listeners", f.Listen)
+	} else {
+		f.short(&o, "listen", "listeners", "PLAINTEXT://"+f.Listen)
+	}
+	return config.Load(schema, o)
+}
+
+// short adds a flag that is short for a key, when it was given.
+func (f *Flags) short(o *config.Options, flag, key, value string) {
+	if f.flags.Changed(flag) {
+		o.Flags = append(o.Flags, config.Flag{Flag: "--" + flag, Name: key, Value: value})
+	}
+}
+
+// settings drops the variables that name no key: those that the command line
+// client reads and those with which plugins are started.
+func settings(env []string) []string {
+	kept := make([]string, 0, len(env))
+	for _, pair := range env {
+		if !strings.HasPrefix(pair, "CAUCE_CLI_") && !strings.HasPrefix(pair, "CAUCE_PLUGIN_HOST_") {
+			kept = append(kept, pair)
+		}
+	}
+	return kept
+}

@@ -1,0 +1,185 @@
+package process
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"github.com/cauce-stream/cauce/libs/config"
+	"github.com/cauce-stream/cauce/libs/kafka/configkeys"
+	"github.com/cauce-stream/cauce/libs/telemetry"
+	"github.com/spf13/pflag"
+	"go.uber.org/zap"
+)
+
+// Exit codes of every program.
+const (
+	ExitOK      = 0
+	ExitFailure = 1 // what the program did failed
+	ExitUsage   = 2 // flags or configuration were refused; nothing was begun
+)
+
+// Env is what the run function of a program gets.
+type Env struct {
+	Values    config.Values
+	Telemetry *telemetry.Telemetry
+	// Admin is bound but not serving until the run function has been called;
+	// nil when admin.listener is empty. Checks and handlers may be added.
+	Admin *telemetry.Admin
+}
+
+// RunFunc is a program's work. It returns nil after ctx ended and everything was closed.
+type RunFunc func(ctx context.Context, env Env) error
+
+// Main is the main of a service: it parses the flags of the process, serves run
+// until SIGTERM or SIGINT, and ends the process with an exit code.
+func Main(program, summary string, run RunFunc) {
+	os.Exit(Execute(program, summary, os.Args[1:], os.Stdout, os.Stderr, run))
+}
+
+// Execute is Main with everything passed in and the exit code returned.
+func Execute(program, summary string, args []string, stdout, stderr io.Writer, run RunFunc) int {
+	var flags Flags
+	fs := pflag.NewFlagSet(program, pflag.ContinueOnError)
+	fs.SetOutput(stderr)
+	fs.SortFlags = false
+	fs.Usage = func() {
+		fmt.Fprintf(stdout, "%s\n\nUsage: %s [flags]\n\nFlags:\n%s", summary, program, fs.FlagUsages())
+	}
+	flags.AddTo(fs)
+	version := fs.Bool("version", false, "print the version and exit")
+	switch err := fs.Parse(args); {
+	case errors.Is(err, pflag.ErrHelp):
+		return ExitOK
+	case err != nil:
+		fmt.Fprintf(stderr, "%s: %v\n", program, err)
+		return ExitUsage
+	case *version:
+		fmt.Fprintln(stdout, VersionLine(program))
+		return ExitOK
+	case fs.NArg() > 0:
+		fmt.Fprintf(stderr, "%s: takes no arguments, only flags: %s\n", program, fs.Arg(0))
+		return ExitUsage
+	}
+	values, err := flags.Load(configkeys.Broker())
+	if err != nil {
+		fmt.Fprintf(stderr, "%s: %v\n", program, err)
+		return ExitUsage
+	}
+	ctx, stop := SignalContext(context.Background())
+	defer stop()
+	if err := Serve(ctx, program, values, run); err != nil {
+		fmt.Fprintf(stderr, "%s: %v\n", program, err)
+		return ExitFailure
+	}
+	return ExitOK
+}
+
+// SignalContext returns a context that ends at SIGTERM or SIGINT; a second
+// signal ends the process at once. A broken stdout or stderr no longer does.
+func SignalContext(parent context.Context) (context.Context, context.CancelFunc) {
+	signal.Ignore(syscall.SIGPIPE)
+	ctx, cancel := signal.NotifyContext(parent, syscall.SIGTERM, os.Interrupt)
+	release := context.AfterFunc(ctx, cancel) // gives the second signal its default effect
+	return ctx, func() { release(); cancel() }
+}
+
+// Serve prepares the process as values say, runs run with telemetry and the
+// admin server around it, and returns when run has returned and everything is
+// closed. That ctx ended is no error. When run outlives the end of ctx by
+// shutdown.timeout.ms, Serve returns an error without waiting further.
+func Serve(ctx context.Context, program string, values config.Values, run RunFunc) (err error) {
+	t, err := telemetry.New(ctx, telemetry.Config{
+		Service: program, Version: Version, Commit: Commit, NodeID: configkeys.NodeID(values),
+		LogLevel: values.String("log.level"), LogFormat: values.String("log.format"),
+	})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, closeTelemetry(ctx, t)) }()
+	logStart(t.Log, program, values)
+	setMemoryPolicy(values, t.Log)
+	raiseFileLimit(t.Log)
+
+	env := Env{Values: values, Telemetry: t}
+	if addr := values.String("admin.listener"); addr != "" {
+		env.Admin = telemetry.NewAdmin(addr, t)
+		if err := env.Admin.Listen(); err != nil {
+			return err
+		}
+	}
+	if err := runWithAdmin(ctx, env, run); err != nil {
+		t.Log.Error("stopping after a failure", zap.Error(err))
+		return err
+	}
+	t.Log.Info("stopped")
+	return nil
+}
+
+// runWithAdmin runs both until run returns; a failing admin server ends run too.
+func runWithAdmin(ctx context.Context, env Env, run RunFunc) error {
+	runCtx, cancelRun := context.WithCancel(ctx)
+	defer cancelRun()
+	adminCtx, cancelAdmin := context.WithCancel(context.WithoutCancel(ctx))
+	adminDone := make(chan error, 1)
+	go func() {
+		defer cancelRun()
+		if env.Admin == nil {
+			<-adminCtx.Done()
+			adminDone <- nil
+			return
+		}
+		adminDone <- env.Admin.Run(adminCtx)
+	}()
+	err := withDeadline(runCtx, env.Values.DurationMs("shutdown.timeout.ms"), func() error { return run(runCtx, env) })
+	if errors.Is(err, context.Canceled) && runCtx.Err() != nil {
+		err = nil
+	}
+	cancelAdmin()
+	return errors.Join(err, <-adminDone)
+}
+
+// withDeadline returns what run returns, or an error when run has not returned
+// that long after ctx ended.
+func withDeadline(ctx context.Context, drain time.Duration, run func() error) error {
+	done := make(chan error, 1)
+	go func() { done <- run() }()
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+	}
+	timer := time.NewTimer(drain)
+	defer timer.Stop()
+	select {
+	case err := <-done:
+		return err
+	case <-timer.C:
+		return fmt.Errorf("not stopped %v after being told to", drain)
+	}
+}
+
+const telemetryCloseTimeout = 5 * time.Second
+
+func closeTelemetry(ctx context.Context, t *telemetry.Telemetry) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), telemetryCloseTimeout)
+	defer cancel()
+	if err := t.Close(ctx); err != nil {
+		return fmt.Errorf("sending the last traces: %w", err)
+	}
+	return nil
+}
+
+func logStart(log *zap.Logger, program string, values config.Values) {
+	configured := map[string]string{}
+	for name, value := range values.All() {
+		configured[name] = value
+	}
+	log.Info("starting", zap.String("program", program), zap.String("version", Version), zap.String("commit", Commit),
+		zap.Int("pid", os.Getpid()), zap.Any("config", configured))
+}
