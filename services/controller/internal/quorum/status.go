@@ -1,0 +1,69 @@
+package quorum
+
+import (
+	"cmp"
+	"context"
+	"slices"
+
+	"go.etcd.io/raft/v3"
+	"go.etcd.io/raft/v3/tracker"
+	"go.uber.org/zap"
+)
+
+// Status is what DescribeQuorum tells (KIP-595, KIP-836). Offsets are exclusive ends, as Kafka counts them.
+type Status struct {
+	Leader int32 // -1: unknown
+	Term   uint64
+	// HighWatermark is the offset after the last committed entry.
+	HighWatermark int64
+	// LogEnd is the offset after this node's last entry.
+	LogEnd int64
+	// Voters in order of id. Where another node leads, only this node's log end is known.
+	Voters []Voter
+}
+
+// Voter is one voter's progress as its leader knows it.
+type Voter struct {
+	ID     int32
+	LogEnd int64 // -1: unknown
+	Active bool  // heard from since the leader's last election time-out; true for the leader itself
+}
+
+// Status asks Run for the present state.
+func (q *Quorum) Status(ctx context.Context) (Status, error) {
+	var s Status
+	err := q.do(ctx, func() { s = q.status() })
+	return s, err
+}
+
+func (q *Quorum) status() Status {
+	st := q.rn.BasicStatus()
+	s := Status{Leader: nodeID(st.Lead), Term: st.GetTerm(), HighWatermark: int64(st.GetCommit()) + 1, LogEnd: int64(q.lastIndex) + 1}
+	if st.RaftState != raft.StateLeader {
+		for id := range q.cfg.Voters {
+			s.Voters = append(s.Voters, Voter{ID: id, LogEnd: -1})
+		}
+	} else {
+		q.rn.WithProgress(func(id uint64, _ raft.ProgressType, pr tracker.Progress) {
+			s.Voters = append(s.Voters, Voter{ID: nodeID(id), LogEnd: int64(pr.Match) + 1, Active: pr.RecentActive})
+		})
+	}
+	for i := range s.Voters {
+		if s.Voters[i].ID == q.cfg.ID {
+			s.Voters[i].LogEnd, s.Voters[i].Active = s.LogEnd, true
+		}
+	}
+	slices.SortFunc(s.Voters, func(a, b Voter) int { return cmp.Compare(a.ID, b.ID) })
+	return s
+}
+
+// Applied is the index of the last applied entry. Safe for concurrent use.
+func (q *Quorum) Applied() int64 { return int64(q.applied.Load()) }
+
+// raftLog carries raft's own log lines. What raft calls info is of interest to those who look for it.
+type raftLog struct{ *zap.SugaredLogger }
+
+func (l raftLog) Info(v ...any)                    { l.SugaredLogger.Debug(v...) }
+func (l raftLog) Infof(format string, v ...any)    { l.SugaredLogger.Debugf(format, v...) }
+func (l raftLog) Warning(v ...any)                 { l.SugaredLogger.Warn(v...) }
+func (l raftLog) Warningf(format string, v ...any) { l.SugaredLogger.Warnf(format, v...) }
