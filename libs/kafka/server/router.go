@@ -2,9 +2,12 @@ package server
 
 import (
 	"cmp"
+	"encoding/binary"
 	"fmt"
+	"math"
 	"slices"
 
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
@@ -30,8 +33,8 @@ type API struct {
 	// inline requests behind them already run.
 	Inline bool
 
-	// MaxBodyBytes bounds a request's size below the server's MaxRequestBytes; 0 takes the default of the
-	// key (see defaultMaxBodyBytes).
+	// MaxBodyBytes bounds a request's size below the server's MaxRequestBytes; 0 takes 16 MiB, or no such bound for the
+	// APIs that carry payloads.
 	MaxBodyBytes int
 }
 
@@ -43,12 +46,16 @@ type Router struct {
 // route is an API with what is derived from it once.
 type route struct {
 	API
-	name           string // as Kafka names it, for metrics and logs
-	flexibleFrom   int16  // first version with tagged fields
+	name           string // as Kafka spells it, for metrics and logs
+	spanName       string
+	flexibleFrom   int16 // first version with tagged fields
 	advertisedFrom int16
 	advertisedTo   int16
-	advertised     bool
+	fallback       *route // ApiVersions: answers unsupported versions
 }
+
+// unknownRoute stands for API keys that nobody registered.
+var unknownRoute = &route{API: API{Inline: true}, name: "unknown API"}
 
 // NewRouter returns a router without APIs.
 func NewRouter() *Router { return &Router{} }
@@ -67,10 +74,13 @@ func (rt *Router) Register(apis ...API) {
 		rt.apis[a.Key] = &route{
 			API:            a,
 			name:           kmsg.NameForKey(a.Key),
+			spanName:       "kafka." + kmsg.NameForKey(a.Key),
 			flexibleFrom:   flexibleFrom(msg),
 			advertisedFrom: a.MinVersion,
 			advertisedTo:   a.MaxVersion,
-			advertised:     true,
+		}
+		if a.Key == apiVersionsKey {
+			rt.apis[a.Key].fallback = unsupportedApiVersions(rt.apis[a.Key])
 		}
 	}
 }
@@ -90,7 +100,7 @@ func (rt *Router) Advertise(key, minVersion, maxVersion int16) {
 func (rt *Router) Versions() []kmsg.ApiVersionsResponseApiKey {
 	var list []kmsg.ApiVersionsResponseApiKey
 	for _, r := range rt.apis {
-		if r == nil || !r.advertised {
+		if r == nil {
 			continue
 		}
 		k := kmsg.NewApiVersionsResponseApiKey()
@@ -118,4 +128,39 @@ func flexibleFrom(msg kmsg.Request) int16 {
 		}
 	}
 	return msg.MaxVersion() + 1
+}
+
+// unsupportedApiVersions is the route of ApiVersions requests of an unknown version: the answer has version 0,
+// UNSUPPORTED_VERSION and the range of ApiVersions itself, from which the client chooses anew (KIP-511).
+func unsupportedApiVersions(known *route) *route {
+	answer := func(r *Request) {
+		b := binary.BigEndian.AppendUint16(r.Begin(), uint16(kerr.UnsupportedVersion.Code))
+		b = binary.BigEndian.AppendUint32(b, 1)
+		b = binary.BigEndian.AppendUint16(b, apiVersionsKey)
+		b = binary.BigEndian.AppendUint16(b, uint16(known.advertisedFrom))
+		b = binary.BigEndian.AppendUint16(b, uint16(known.advertisedTo))
+		r.Finish(b, nil, nil)
+	}
+	return &route{
+		API:          API{Key: apiVersionsKey, Handle: answer, Inline: true, MaxBodyBytes: known.MaxBodyBytes},
+		name:         known.name,
+		spanName:     known.spanName,
+		flexibleFrom: known.flexibleFrom,
+	}
+}
+
+// plainMaxBodyBytes bounds requests that carry no payload of the application. Decoded, a request may take
+// tens of times its size (see decode), so what has no reason to be large may not be.
+const plainMaxBodyBytes = 16 << 20
+
+// maxBodyBytes bounds a frame by its API, below the server's own bound.
+func (r *route) maxBodyBytes() int {
+	if r.MaxBodyBytes > 0 {
+		return r.MaxBodyBytes
+	}
+	switch kmsg.Key(r.Key) {
+	case kmsg.Produce, kmsg.JoinGroup, kmsg.SyncGroup, kmsg.PushTelemetry:
+		return math.MaxInt32
+	}
+	return plainMaxBodyBytes
 }

@@ -3,8 +3,13 @@
 package server
 
 import (
+	"cmp"
 	"context"
+	"errors"
+	"fmt"
 	"net"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -19,14 +24,26 @@ type Config struct {
 
 	MaxRequestBytes                  int32         // socket.request.max.bytes; default 104857600
 	MaxInFlightBytes                 int64         // request bytes held at once, over all connections; reading pauses above it; default 256 MiB, at least MaxRequestBytes
-	MaxInFlightRequestsPerConnection int           // requests read and not yet answered; default 128
+	MaxInFlightRequestsPerConnection int           // requests read and not yet answered; reading pauses above it; default 128
 	MaxConnections                   int           // max.connections; above it new ones wait to be accepted; default unlimited
 	MaxConnectionsPerIP              int           // max.connections.per.ip; above it new ones are closed; default unlimited
 	IdleTimeout                      time.Duration // connections.max.idle.ms; default 10 minutes
+	FrameTimeout                     time.Duration // longest time for the next MiB, or the rest, of a request that has begun to arrive; default 1 minute
 	WriteTimeout                     time.Duration // longest time in which a client with answers waiting reads nothing; default 30 s
 	DrainTimeout                     time.Duration // how long Run waits for answers in flight once its context ended; default 5 s
 	SocketSendBufferBytes            int           // socket.send.buffer.bytes; 0 or -1 leaves it to the system
 	SocketReceiveBufferBytes         int           // socket.receive.buffer.bytes; 0 or -1 leaves it to the system
+}
+
+func (c Config) withDefaults() Config {
+	c.MaxRequestBytes = cmp.Or(c.MaxRequestBytes, 100<<20)
+	c.MaxInFlightBytes = max(cmp.Or(c.MaxInFlightBytes, 256<<20), int64(c.MaxRequestBytes))
+	c.MaxInFlightRequestsPerConnection = cmp.Or(c.MaxInFlightRequestsPerConnection, 128)
+	c.IdleTimeout = cmp.Or(c.IdleTimeout, 10*time.Minute)
+	c.FrameTimeout = cmp.Or(c.FrameTimeout, time.Minute)
+	c.WriteTimeout = cmp.Or(c.WriteTimeout, 30*time.Second)
+	c.DrainTimeout = cmp.Or(c.DrainTimeout, 5*time.Second)
+	return c
 }
 
 // Deps are what a server needs of its process. Router and Log are required.
@@ -39,20 +56,198 @@ type Deps struct {
 
 // Server is one Kafka listener.
 type Server struct {
-	cfg  Config
-	deps Deps
-	ln   *net.TCPListener
+	cfg     Config
+	router  *Router
+	log     *zap.Logger
+	metrics *metrics
+	tracer  trace.Tracer // nil when no spans are wanted
+	buffers bufferPool
+	budget  *budget
+	slots   chan struct{} // one per connection, nil without a bound
+	ln      *net.TCPListener
+	lastID  atomic.Uint64
+
+	mu    sync.Mutex
+	conns map[*Conn]struct{}
+	perIP map[string]int
+	wg    sync.WaitGroup // connections
 }
 
-// New returns a server that does not listen yet.
-func New(cfg Config, deps Deps) *Server { return &Server{cfg: cfg, deps: deps} }
+// New returns a server that does not listen yet. Servers that share a registerer share their metrics.
+func New(cfg Config, deps Deps) *Server {
+	cfg = cfg.withDefaults()
+	s := &Server{
+		cfg:     cfg,
+		router:  deps.Router,
+		log:     deps.Log.With(zap.String("listener", cfg.ListenerName)),
+		metrics: newMetrics(deps.Metrics),
+		tracer:  usableTracer(deps.Tracer),
+		conns:   make(map[*Conn]struct{}),
+		perIP:   make(map[string]int),
+	}
+	s.budget = newBudget(cfg.MaxInFlightBytes, &s.metrics.heldBytes)
+	if cfg.MaxConnections > 0 {
+		s.slots = make(chan struct{}, cfg.MaxConnections)
+	}
+	return s
+}
 
 // Listen binds the address.
-func (s *Server) Listen() error { panic("not built yet") }
+func (s *Server) Listen() error {
+	ln, err := net.Listen("tcp", s.cfg.Address)
+	if err != nil {
+		return fmt.Errorf("kafka listener %s: %w", s.cfg.ListenerName, err)
+	}
+	s.ln = ln.(*net.TCPListener)
+	return nil
+}
 
 // Addr is the bound address; nil before Listen.
-func (s *Server) Addr() net.Addr { return s.ln.Addr() }
+func (s *Server) Addr() net.Addr {
+	if s.ln == nil {
+		return nil
+	}
+	return s.ln.Addr()
+}
 
 // Run accepts and serves connections until ctx ends, then stops reading, waits for the answers in flight up
-// to DrainTimeout and closes. It returns nil after a clean drain.
-func (s *Server) Run(ctx context.Context) error { panic("not built yet") }
+// to DrainTimeout and closes. It returns nil after that, an error when accepting became impossible, and only
+// once no goroutine of the server is left.
+func (s *Server) Run(ctx context.Context) error {
+	running, cancel := context.WithCancel(ctx)
+	defer cancel()
+	var own sync.WaitGroup
+	own.Go(func() {
+		<-running.Done()
+		s.ln.Close()
+	})
+	own.Go(func() { s.watch(running) })
+	err := s.accept(running)
+	cancel()
+	own.Wait()
+	s.drain()
+	return err
+}
+
+// accept takes connections until the listener is closed.
+func (s *Server) accept(ctx context.Context) error {
+	var backoff time.Duration
+	for {
+		if s.slots != nil {
+			select {
+			case s.slots <- struct{}{}:
+			case <-ctx.Done():
+				return nil
+			}
+		}
+		tcp, err := s.ln.AcceptTCP()
+		if err == nil {
+			backoff = 0
+			s.welcome(tcp)
+			continue
+		}
+		s.freeSlot()
+		if ctx.Err() != nil {
+			return nil
+		}
+		if errors.Is(err, net.ErrClosed) {
+			return fmt.Errorf("kafka listener %s: %w", s.cfg.ListenerName, err)
+		}
+		// Out of descriptors or memory: connections that end will make room.
+		backoff = min(max(2*backoff, 5*time.Millisecond), time.Second)
+		s.log.Warn("cannot accept a connection", zap.Error(err), zap.Duration("retryIn", backoff))
+		select {
+		case <-time.After(backoff):
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+// welcome starts a connection, or closes it when its address has too many.
+func (s *Server) welcome(tcp *net.TCPConn) {
+	c, err := newConn(s, s.lastID.Add(1), tcp)
+	if err == nil {
+		err = s.setBuffers(tcp)
+	}
+	if err == nil {
+		err = s.add(c)
+	}
+	if err != nil {
+		s.metrics.refused.Inc()
+		s.log.Warn("connection refused", zap.Stringer("client", tcp.RemoteAddr()), zap.Error(err))
+		tcp.Close()
+		s.freeSlot()
+		return
+	}
+	s.wg.Go(func() {
+		defer s.remove(c)
+		c.serve()
+	})
+}
+
+func (s *Server) setBuffers(tcp *net.TCPConn) error {
+	if n := s.cfg.SocketSendBufferBytes; n > 0 {
+		if err := tcp.SetWriteBuffer(n); err != nil {
+			return err
+		}
+	}
+	if n := s.cfg.SocketReceiveBufferBytes; n > 0 {
+		return tcp.SetReadBuffer(n)
+	}
+	return nil
+}
+
+func (s *Server) add(c *Conn) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if most := s.cfg.MaxConnectionsPerIP; most > 0 && s.perIP[c.remoteHost] >= most {
+		return fmt.Errorf("%s has %d connections already (max.connections.per.ip)", c.remoteHost, most)
+	}
+	s.perIP[c.remoteHost]++
+	s.conns[c] = struct{}{}
+	s.metrics.opened(s.cfg.ListenerName)
+	return nil
+}
+
+func (s *Server) remove(c *Conn) {
+	s.mu.Lock()
+	delete(s.conns, c)
+	if s.perIP[c.remoteHost]--; s.perIP[c.remoteHost] == 0 {
+		delete(s.perIP, c.remoteHost)
+	}
+	s.mu.Unlock()
+	s.metrics.closed(s.cfg.ListenerName)
+	s.freeSlot()
+}
+
+func (s *Server) freeSlot() {
+	if s.slots != nil {
+		<-s.slots
+	}
+}
+
+// drain lets connections answer what they have read and closes them.
+func (s *Server) drain() {
+	for _, c := range s.connections() {
+		c.stop()
+	}
+	late := time.AfterFunc(s.cfg.DrainTimeout, func() {
+		for _, c := range s.connections() {
+			s.log.Warn("connection closed with answers in flight", zap.Uint64("connection", c.id), zap.String("client", c.remoteHost))
+			c.kill()
+		}
+	})
+	defer late.Stop()
+	s.wg.Wait()
+}
+
+func (s *Server) connections() []*Conn {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	list := make([]*Conn, 0, len(s.conns))
+	for c := range s.conns {
+		list = append(list, c)
+	}
+	return list
+}
