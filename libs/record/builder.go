@@ -10,7 +10,7 @@ import (
 
 // Builder collects records into a batch. Make one with [NewBuilder]; after Build, Reset makes it ready for the next.
 type Builder struct {
-	buf           []byte // header, still empty, and the records uncompressed
+	records       []byte // uncompressed
 	count         int
 	attributes    int16
 	baseTimestamp int64
@@ -29,11 +29,8 @@ func NewBuilder() *Builder {
 
 // Reset forgets the records, the producer and the flags, and keeps the memory.
 func (b *Builder) Reset() {
-	if b.buf == nil {
-		b.buf = make([]byte, HeaderSize, 512)
-	}
 	*b = Builder{
-		buf:           b.buf[:HeaderSize],
+		records:       b.records[:0],
 		maxTimestamp:  NoTimestamp,
 		producerID:    NoProducerID,
 		producerEpoch: -1,
@@ -61,7 +58,7 @@ func (b *Builder) Append(timestampMs int64, key, value []byte, headers ...Header
 	for _, h := range headers {
 		size += varintSize(int64(len(h.Key))) + len(h.Key) + fieldSize(h.Value)
 	}
-	dst := appendVarint(b.buf, int64(size))
+	dst := appendVarint(b.records, int64(size))
 	dst = append(dst, 0)
 	dst = appendVarint(dst, delta)
 	dst = appendVarint(dst, offset)
@@ -72,7 +69,7 @@ func (b *Builder) Append(timestampMs int64, key, value []byte, headers ...Header
 		dst = append(appendVarint(dst, int64(len(h.Key))), h.Key...)
 		dst = appendField(dst, h.Value)
 	}
-	b.buf = dst
+	b.records = dst
 	b.count++
 }
 
@@ -80,24 +77,28 @@ func (b *Builder) Append(timestampMs int64, key, value []byte, headers ...Header
 func (b *Builder) Len() int { return b.count }
 
 // Size is the size in bytes of the batch so far, uncompressed.
-func (b *Builder) Size() int { return len(b.buf) }
+func (b *Builder) Size() int { return HeaderSize + len(b.records) }
 
-// Build makes the batch, with base offset 0 and leader epoch -1. An uncompressed one is the builder's own memory: it lives until
-// the next Append or Reset. The error is kerr.MessageTooLarge for a batch that 32-bit lengths cannot hold and
-// kerr.InvalidRecord for one without records.
-func (b *Builder) Build(codec Codec, level int) (Batch, error) {
+// Build makes the batch in memory of its own; see AppendTo.
+func (b *Builder) Build(codec Codec, level int) (Batch, error) { return b.AppendTo(nil, codec, level) }
+
+// AppendTo appends the batch to dst, with base offset 0 and leader epoch -1, compressed as [Compress] does. The builder stays
+// as it is. The error wraps kerr.MessageTooLarge for a batch that 32-bit lengths cannot hold, kerr.InvalidRecord for one
+// without records and kerr.UnsupportedCompressionType for an unknown codec; dst then comes back as it was.
+func (b *Builder) AppendTo(dst []byte, codec Codec, level int) ([]byte, error) {
 	if b.count == 0 {
-		return nil, fmt.Errorf("a batch needs a record: %w", kerr.InvalidRecord)
+		return dst, fmt.Errorf("a batch needs a record: %w", kerr.InvalidRecord)
 	}
-	if b.count > math.MaxInt32 || len(b.buf) > math.MaxInt32 {
-		return nil, fmt.Errorf("%d records of %d bytes: %w", b.count, len(b.buf), kerr.MessageTooLarge)
+	if b.count > math.MaxInt32 || len(b.records) > math.MaxInt32-HeaderSize {
+		return dst, fmt.Errorf("%d records of %d bytes: %w", b.count, len(b.records), kerr.MessageTooLarge)
 	}
-	if codec != None {
-		return nil, fmt.Errorf("codec %v: %w", codec, kerr.UnsupportedCompressionType)
+	start := len(dst)
+	out, err := Compress(append(dst, make([]byte, HeaderSize)...), b.records, codec, level)
+	if err != nil {
+		return dst, err
 	}
-	batch := Batch(b.buf)
-	b.putHeader(batch, codec)
-	return batch, nil
+	b.putHeader(out[start:], codec)
+	return out, nil
 }
 
 func (b *Builder) putHeader(dst Batch, codec Codec) {

@@ -1,19 +1,17 @@
 package record
 
 import (
-	"fmt"
+	"encoding/binary"
 	"iter"
-
-	"github.com/twmb/franz-go/pkg/kerr"
 )
 
-// Record is one record of a batch. Its byte slices are views that live as long as the iteration that gave them says.
+// Record is one record of a batch. Its byte slices are views: see [Batch.Records] for how long they live.
 type Record struct {
 	// Attributes are unused so far: 0.
 	Attributes int8
 	// TimestampDelta is in ms from the batch's base timestamp; see [Batch.Timestamp].
 	TimestampDelta int64
-	// OffsetDelta is from the batch's base offset.
+	// OffsetDelta is from the batch's base offset; see [Batch.Offset].
 	OffsetDelta int32
 	// Key and Value are nil when null.
 	Key, Value []byte
@@ -27,19 +25,28 @@ type Header struct {
 	Key, Value []byte
 }
 
-// Headers ranges over the record's headers in order. The record's iteration has checked that they are well-formed.
+// Headers ranges over the record's headers in order. They are known to be well-formed, since the iteration that gave the
+// record has passed over them.
 func (r Record) Headers() iter.Seq[Header] {
 	return func(yield func(Header) bool) {
-		b, at := r.RawHeaders, 0
+		b := r.RawHeaders
 		for range r.HeaderCount {
 			var h Header
-			h.Key, at = field(b, at)
-			h.Value, at = field(b, at)
-			if at < 0 || !yield(h) {
+			h.Key, b = cutField(b)
+			h.Value, b = cutField(b)
+			if !yield(h) {
 				return
 			}
 		}
 	}
+}
+
+func cutField(b []byte) (field, rest []byte) {
+	n, size := binary.Varint(b)
+	if b = b[size:]; n < 0 {
+		return nil, b
+	}
+	return b[:n:n], b[n:]
 }
 
 // Offset is the absolute offset of one of b's records.
@@ -53,87 +60,48 @@ func (b Batch) Timestamp(r Record) int64 {
 	return b.BaseTimestamp() + r.TimestampDelta
 }
 
-// frame is where the parts of one encoded record lie. A length of -1 is null.
-type frame struct {
-	timestampDelta     int64
-	offsetDelta        int
-	keyAt, keyLen      int
-	valueAt, valueLen  int
-	headersAt, headers int
-	bodyAt, end        int
-}
-
-// parse finds the record that begins at b[at]. A fault is told by text, empty when there is none, so that the hot path
-// formats nothing.
-func parse(b []byte, at int) (f frame, fault string) {
-	length, at := varint(b, at)
-	if at < 0 {
-		return f, "its length is cut short or too long"
-	}
-	if length < minRecordBody || length > len(b)-at {
-		return f, "its length does not fit the batch"
-	}
-	f.bodyAt, f.end = at, at+length
-	b = b[:f.end]
-	f.timestampDelta, at = varlong(b, at+1)
-	f.offsetDelta, at = varint(b, at)
-	f.keyLen, at = varint(b, at)
-	if at < 0 {
-		return f, "its fields are cut short or out of range"
-	}
-	f.keyAt = at
-	if at = skip(b, at, f.keyLen); at < 0 {
-		return f, "its key does not fit"
-	}
-	f.valueLen, at = varint(b, at)
-	f.valueAt = at
-	if at = skip(b, at, f.valueLen); at < 0 {
-		return f, "its value does not fit"
-	}
-	f.headers, at = varint(b, at)
-	f.headersAt = at
-	if at < 0 || f.headers < 0 || f.headers > f.end-at {
-		return f, "its header count is out of range"
-	}
-	for range f.headers {
-		n, next := varint(b, at)
-		if next < 0 || n < 0 {
-			return f, "a header key has no length"
+// Records ranges over the batch's records, decompressing them as it goes; a broken batch ends it with an error, which
+// wraps kerr.InvalidRecord, UnsupportedCompressionType, or MessageTooLarge when they decompress to more than maxBytes (0 for
+// DefaultMaxDecompressedBytes). The memory taken is that of the greatest record, not of the batch.
+//
+// The slices of a record point into the batch, or live only until the next step when the batch is compressed.
+// Neither CRC nor offsets are checked: that is for Validate and CheckCRC.
+func (b Batch) Records(maxBytes int) iter.Seq2[Record, error] {
+	return func(yield func(Record, error) bool) {
+		if err := b.Codec().check(); err != nil {
+			yield(Record{}, err)
+			return
 		}
-		if at = skip(b, next, n); at < 0 {
-			return f, "a header key does not fit"
+		s := openStream(b, maxBytes)
+		defer s.close()
+		s.keep = true
+		for i := range int(b.Count()) {
+			f := s.next()
+			if s.failed() {
+				yield(Record{}, s.problem(i))
+				return
+			}
+			if !yield(s.record(&f), nil) {
+				return
+			}
 		}
-		n, next = varint(b, at)
-		if at = skip(b, next, n); at < 0 {
-			return f, "a header value does not fit"
+		if !s.ended() || s.err != nil {
+			s.fail("is followed by bytes beyond the declared count")
+			yield(Record{}, s.problem(int(b.Count())-1))
 		}
 	}
-	if at != f.end {
-		return f, "its length is not that of its fields"
-	}
-	return f, ""
 }
 
-// minRecordBody is the shortest record after its length: attributes, two deltas, null key, null value, no headers.
-const minRecordBody = 6
-
-func (f *frame) record(b []byte) Record {
-	r := Record{
-		Attributes:     int8(b[f.bodyAt]),
-		TimestampDelta: f.timestampDelta,
-		OffsetDelta:    int32(f.offsetDelta),
-		RawHeaders:     b[f.headersAt:f.end:f.end],
-		HeaderCount:    int32(f.headers),
+// OffsetForTime is the first record, by offset and from the offset on, with a timestamp of at least ms: its
+// offset and its own timestamp, which need not rise within a batch. Found is false when there is none.
+func (b Batch) OffsetForTime(ms, from int64) (offset, timestampMs int64, found bool, err error) {
+	for r, err := range b.Records(0) {
+		if err != nil {
+			return 0, 0, false, err
+		}
+		if o, t := b.Offset(r), b.Timestamp(r); o >= from && t >= ms {
+			return o, t, true, nil
+		}
 	}
-	if f.keyLen >= 0 {
-		r.Key = b[f.keyAt : f.keyAt+f.keyLen : f.keyAt+f.keyLen]
-	}
-	if f.valueLen >= 0 {
-		r.Value = b[f.valueAt : f.valueAt+f.valueLen : f.valueAt+f.valueLen]
-	}
-	return r
-}
-
-func invalid(index int, fault string) error {
-	return fmt.Errorf("record %d of the batch: %s: %w", index, fault, kerr.InvalidRecord)
+	return 0, 0, false, nil
 }

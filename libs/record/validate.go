@@ -1,8 +1,12 @@
 package record
 
 import (
+	"encoding/binary"
+	"errors"
 	"fmt"
+	"io"
 	"math"
+	"sync"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 )
@@ -14,7 +18,8 @@ const DefaultMaxDecompressedBytes = 256 << 20
 type ValidateOptions struct {
 	// MaxBytes bounds the whole batch as sent (Kafka config max.message.bytes); 0 for no bound.
 	MaxBytes int
-	// MaxDecompressedBytes bounds its records once decompressed; 0 for DefaultMaxDecompressedBytes.
+	// MaxDecompressedBytes bounds its records once decompressed; 0 for DefaultMaxDecompressedBytes. It bounds time, not
+	// memory: records pass through a window of fixed size.
 	MaxDecompressedBytes int
 	// Strict walks the records of compressed batches too, as Apache Kafka does. Without it their header is believed.
 	Strict bool
@@ -30,9 +35,9 @@ type ValidateOptions struct {
 // Summary is what a walk over a valid batch found.
 type Summary struct {
 	// MaxTimestampMs is the true maximum of the records' timestamps, whatever the header says; NoTimestamp when none
-	// has one.
+	// has one. Of a compressed batch that was not walked it is what the header says.
 	MaxTimestampMs int64
-	// MaxTimestampDelta is the offset delta of the first record that has it.
+	// MaxTimestampDelta is the offset delta of the first record that has it, or the last one's when not walked.
 	MaxTimestampDelta int32
 	// Count is the number of records.
 	Count int32
@@ -54,12 +59,33 @@ func (e *RecordError) Error() string {
 // Unwrap returns the Kafka error.
 func (e *RecordError) Unwrap() error { return e.code }
 
+// FromProduce takes the one batch out of a partition's records in a produce request of that version (3 or later).
+// The error wraps kerr.InvalidRecord when they are anything but exactly one batch of this format, and
+// kerr.UnsupportedCompressionType for zstd before version 7 (KIP-110).
+func FromProduce(records []byte, version int16) (Batch, error) {
+	if len(records) > MagicAt && records[MagicAt] != Magic {
+		return nil, fmt.Errorf("magic %d in produce version %d: %w", int8(records[MagicAt]), version, kerr.InvalidRecord)
+	}
+	b, rest, err := Next(records)
+	switch {
+	case err == io.EOF || errors.Is(err, io.ErrUnexpectedEOF):
+		return nil, fmt.Errorf("%d bytes of records hold no whole batch: %w", len(records), kerr.InvalidRecord)
+	case err != nil:
+		return nil, err
+	case len(rest) > 0:
+		return nil, fmt.Errorf("%d bytes follow the one batch of a partition: %w", len(rest), kerr.InvalidRecord)
+	case b.Codec() == Zstd && version < 7:
+		return nil, fmt.Errorf("zstd in produce version %d: %w", version, kerr.UnsupportedCompressionType)
+	}
+	return b, nil
+}
+
 // Validate checks a client's batch as a partition leader must before it appends it: size, CRC, header fields that have
 // to agree with each other, and every record. It does not change the batch: a CreateTime topic gets its header right
 // with SetMaxTimestamp(CreateTime, Summary.MaxTimestampMs).
 //
 // Errors wrap kerr.MessageTooLarge, CorruptMessage, InvalidRecord, InvalidTimestamp or UnsupportedCompressionType;
-// those of single records are a [*RecordError].
+// what a topic's rules forbid of one record is a [*RecordError].
 func Validate(b Batch, o ValidateOptions) (Summary, error) {
 	if o.MaxBytes > 0 && len(b) > o.MaxBytes {
 		return Summary{}, fmt.Errorf("batch of %d bytes exceeds %d: %w", len(b), o.MaxBytes, kerr.MessageTooLarge)
@@ -67,11 +93,14 @@ func Validate(b Batch, o ValidateOptions) (Summary, error) {
 	if err := b.CheckCRC(); err != nil {
 		return Summary{}, err
 	}
+	if err := b.Codec().check(); err != nil {
+		return Summary{}, err
+	}
 	if err := b.checkHeader(o.AllowControl); err != nil {
 		return Summary{}, err
 	}
-	if b.Codec() != None {
-		return Summary{}, fmt.Errorf("codec %v: %w", b.Codec(), kerr.UnsupportedCompressionType)
+	if b.Codec() != None && !o.Strict {
+		return Summary{MaxTimestampMs: b.MaxTimestamp(), MaxTimestampDelta: b.LastOffsetDelta(), Count: b.Count()}, nil
 	}
 	return b.walk(o)
 }
@@ -106,36 +135,118 @@ func (b Batch) checkHeader(allowControl bool) error {
 	return nil
 }
 
+// wideWindow lets one batch at a time be decompressed with a window greater than pooled decoders have.
+var wideWindow sync.Mutex
+
+// walk checks every record. Records of the usual shape are passed over by plain, many at a time, and one of any other
+// shape by the stream.
 func (b Batch) walk(o ValidateOptions) (Summary, error) {
-	records, base, count := b.records(), b.BaseTimestamp(), int(b.Count())
-	minMs, maxMs := o.MinTimestampMs, o.MaxTimestampMs
-	if minMs == 0 && maxMs == 0 {
-		minMs, maxMs = math.MinInt64, math.MaxInt64
+	s := openStream(b, o.MaxDecompressedBytes)
+	defer s.close()
+	if s.window != nil && s.window.source.wide() {
+		wideWindow.Lock()
+		defer wideWindow.Unlock()
 	}
-	s := Summary{MaxTimestampMs: NoTimestamp, Count: b.Count()}
-	at := 0
-	for i := range count {
-		f, fault := parse(records, at)
-		if fault != "" {
-			return s, invalid(i, fault)
-		}
-		if f.offsetDelta != i {
-			return s, invalid(i, "its offset delta is out of order")
-		}
-		if f.keyLen < 0 && o.RequireKeys {
-			return s, &RecordError{int32(i), "a compacted topic needs a key", kerr.InvalidRecord}
-		}
-		ms := base + f.timestampDelta
-		if ms != NoTimestamp && (ms < minMs || ms > maxMs) {
-			return s, &RecordError{int32(i), fmt.Sprintf("timestamp %d is not within [%d, %d]", ms, minMs, maxMs), kerr.InvalidTimestamp}
-		}
-		if ms > s.MaxTimestampMs {
-			s.MaxTimestampMs, s.MaxTimestampDelta = ms, int32(i)
-		}
-		at = f.end
+	c := checker{
+		summary: Summary{MaxTimestampMs: NoTimestamp, Count: b.Count()},
+		count:   int(b.Count()), base: b.BaseTimestamp(),
+		minMs: o.MinTimestampMs, maxMs: o.MaxTimestampMs, requireKeys: o.RequireKeys,
 	}
-	if at != len(records) {
-		return s, fmt.Errorf("%d bytes follow the last of %d records: %w", len(records)-at, count, kerr.InvalidRecord)
+	if c.minMs == 0 && c.maxMs == 0 {
+		c.minMs, c.maxMs = math.MinInt64, math.MaxInt64
 	}
-	return s, nil
+	for {
+		s.at += c.plain(s.buf[s.at:])
+		if c.index == c.count {
+			break
+		}
+		f := s.next()
+		if s.failed() {
+			return Summary{}, s.problem(c.index)
+		}
+		if err := c.check(&f); err != nil {
+			return Summary{}, err
+		}
+	}
+	if !s.ended() || s.err != nil {
+		s.fail("is followed by bytes beyond the declared count")
+		return Summary{}, s.problem(c.count - 1)
+	}
+	return c.summary, nil
+}
+
+// checker holds records against what the topic demands.
+type checker struct {
+	summary      Summary
+	index, count int   // the next record's index, and how many there are
+	base         int64 // timestamp, ms
+	minMs, maxMs int64
+	requireKeys  bool
+}
+
+func (c *checker) check(f *frame) error {
+	ms := c.base + f.timestampDelta
+	switch {
+	case f.offsetDelta != c.index:
+		return fmt.Errorf("record %d of the batch has offset delta %d: %w", c.index, f.offsetDelta, kerr.InvalidRecord)
+	case c.requireKeys && f.keyLen < 0:
+		return &RecordError{int32(c.index), "a compacted topic cannot take a record without a key", kerr.InvalidRecord}
+	case ms != NoTimestamp && (ms < c.minMs || ms > c.maxMs):
+		return &RecordError{int32(c.index), fmt.Sprintf("timestamp %d is out of range [%d, %d]", ms, c.minMs, c.maxMs), kerr.InvalidTimestamp}
+	}
+	if ms > c.summary.MaxTimestampMs {
+		c.summary.MaxTimestampMs, c.summary.MaxTimestampDelta = ms, int32(c.index)
+	}
+	c.index++
+	return nil
+}
+
+// plain passes over the records at the front of b that need no second look, and returns how many bytes they take: whole
+// records with the right offset, an acceptable timestamp, no headers, and no field or distance of more than 8191.
+// It is check and stream.next for them, at a quarter of their cost.
+func (c *checker) plain(b []byte) int {
+	at, i, count, base, minMs, maxMs := 0, c.index, c.count, c.base, c.minMs, c.maxMs
+	topMs, topAt := c.summary.MaxTimestampMs, c.summary.MaxTimestampDelta
+	for ; i < count && at <= len(b)-8; i++ {
+		size, x, n := low(binary.LittleEndian.Uint64(b[at:]))
+		p := at + n
+		end := p + int(size>>1)
+		ts, x, n := low(x >> 8)
+		p += 1 + n
+		offset, _, n := low(x)
+		p += n
+		if uint(p) > uint(len(b)-4) {
+			break
+		}
+		key, y, n := low(uint64(binary.LittleEndian.Uint32(b[p:])))
+		p += n
+		odd := size
+		if key != 1 {
+			odd |= key
+			p += int(key >> 1)
+			if uint(p) > uint(len(b)-2) {
+				break
+			}
+			y = uint64(binary.LittleEndian.Uint16(b[p:]))
+		} else if c.requireKeys {
+			break
+		}
+		value, _, n := low(y)
+		p += n
+		if value != 1 {
+			odd |= value
+			p += int(value >> 1)
+		}
+		ms := base + (int64(ts>>1) ^ -int64(ts&1))
+		if p+1 != end || uint(p) >= uint(len(b)) || b[p] != 0 || offset != uint64(i)<<1 ||
+			size|ts|offset|key|value >= 1<<14 || odd&1 != 0 || ms < minMs || ms > maxMs {
+			break
+		}
+		if ms > topMs {
+			topMs, topAt = ms, int32(i)
+		}
+		at = end
+	}
+	c.index, c.summary.MaxTimestampMs, c.summary.MaxTimestampDelta = i, topMs, topAt
+	return at
 }
