@@ -79,7 +79,7 @@ type Machine interface {
 	Apply(index int64, data []byte, value any) error
 	// Snapshot returns a function that encodes the present state; it runs while later entries are applied.
 	Snapshot() func() ([]byte, error)
-	// Leadership tells of each change. All entries before l.Next are applied only after it: they may be of earlier leaders.
+	// Leadership tells of each change. When it tells of a claim, all that is in the log is applied.
 	Leadership(l Leadership)
 }
 
@@ -88,7 +88,7 @@ type Leadership struct {
 	// Leader is the leading node's id, -1 when unknown.
 	Leader int32
 	Term   uint64
-	// Claim is not 0 while this node leads. Each claim has another number, also within one term.
+	// Claim is not 0 while this node leads and has applied all earlier leaders' entries. Each claim has another number.
 	Claim uint64
 	// Next is the index that the claim's first proposal gets; each later one gets the index after.
 	Next int64
@@ -125,6 +125,8 @@ type Quorum struct {
 	conf        *raftpb.ConfState
 	lastIndex   uint64 // of the log, proposals not yet in a Ready included
 	leadership  Leadership
+	leads       uint64 // the term in which raft leads, 0 when it does not
+	claimFrom   uint64 // what has to be applied before a claim begins
 	claims      uint64
 	pending     []pendingProposal
 	snapshotted uint64 // index of the newest snapshot, or of the one being made
@@ -269,6 +271,7 @@ func (q *Quorum) Run(ctx context.Context) error {
 				return err
 			}
 		}
+		q.trackLeadership()
 		if err := q.maybeSnapshot(); err != nil {
 			return err
 		}
@@ -329,7 +332,7 @@ func (q *Quorum) appendQueued() {
 				// The claim's later proposals were decided on the assumption that this one is in the log.
 				q.log.Warn("proposal dropped", zap.Error(err))
 				q.finish(p, ErrNotLeader)
-				q.claimAnew()
+				q.endClaim()
 				continue
 			}
 			q.lastIndex++

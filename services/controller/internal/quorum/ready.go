@@ -103,10 +103,11 @@ func (q *Quorum) apply(e *raftpb.Entry) error {
 func (q *Quorum) applyData(e *raftpb.Entry) error {
 	var value any
 	if len(q.pending) > 0 && q.pending[0].index == e.GetIndex() {
-		if e.GetTerm() != q.leadership.Term {
-			return fmt.Errorf("quorum: entry %d is of term %d and was proposed in %d", e.GetIndex(), e.GetTerm(), q.leadership.Term)
+		if e.GetTerm() == q.leadership.Term {
+			value = q.pending[0].Value
+		} else { // another leader's entry took the place; raft tells of the two at once
+			q.endClaim()
 		}
-		value = q.pending[0].Value
 	}
 	if err := q.machine.Apply(int64(e.GetIndex()), e.GetData(), value); err != nil {
 		return fmt.Errorf("quorum: apply entry %d: %w", e.GetIndex(), err)
@@ -129,28 +130,37 @@ func (q *Quorum) finishThrough(index uint64) {
 // trackLeadership notices that this node began or ceased to lead, or follows another.
 func (q *Quorum) trackLeadership() {
 	st := q.rn.BasicStatus()
-	l := Leadership{Leader: nodeID(st.Lead), Term: st.GetTerm()}
-	leads := st.RaftState == raft.StateLeader
-	switch {
-	case leads && (q.leadership.Claim == 0 || q.leadership.Term != l.Term):
-		q.leadership.Term = l.Term
-		q.claimAnew()
-	case leads:
-	case q.leadership.Claim != 0 || q.leadership.Leader != l.Leader:
-		q.failPending()
-		q.leadership = l
-		q.machine.Leadership(l)
-	default:
-		q.leadership.Term = l.Term
+	leads, term := st.RaftState == raft.StateLeader, st.GetTerm()
+	if q.leadership.Claim != 0 && (!leads || term != q.leadership.Term) {
+		q.endClaim()
+	}
+	if leads {
+		if q.leads != term { // the term's first entry, raft's own, is in this Ready
+			q.leads, q.claimFrom = term, q.lastIndex
+		}
+		if q.leadership.Claim == 0 && q.applied.Load() >= q.claimFrom {
+			q.claims++
+			q.tell(Leadership{Leader: q.cfg.ID, Term: term, Claim: q.claims, Next: int64(q.lastIndex) + 1})
+		}
+		return
+	}
+	q.leads = 0
+	if leader := nodeID(st.Lead); leader != q.leadership.Leader {
+		q.tell(Leadership{Leader: leader, Term: term})
 	}
 }
 
-// claimAnew begins a claim: proposals of an earlier one are over, whether or not their entries are committed in the end.
-func (q *Quorum) claimAnew() {
+func (q *Quorum) tell(l Leadership) {
+	q.leadership = l
+	q.machine.Leadership(l)
+}
+
+// endClaim fails what was proposed under the present claim, whether or not it is committed in the end. The next one
+// begins when all of it that is in the log is applied.
+func (q *Quorum) endClaim() {
+	q.claimFrom = q.lastIndex
+	q.tell(Leadership{Leader: -1, Term: q.leadership.Term})
 	q.failPending()
-	q.claims++
-	q.leadership = Leadership{Leader: q.cfg.ID, Term: q.leadership.Term, Claim: q.claims, Next: int64(q.lastIndex) + 1}
-	q.machine.Leadership(q.leadership)
 }
 
 func (q *Quorum) failPending() {

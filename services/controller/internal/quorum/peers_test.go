@@ -1,0 +1,144 @@
+package quorum
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// trio makes the configurations of three voters on free ports.
+func trio(t *testing.T) []Config {
+	t.Helper()
+	voters := map[int32]string{}
+	for id := range int32(3) {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer l.Close()
+		voters[id] = "http://" + l.Addr().String()
+	}
+	var cfgs []Config
+	for id := range int32(3) {
+		cfgs = append(cfgs, Config{
+			ID: id, Dir: filepath.Join(t.TempDir(), "quorum"), Voters: voters, GroupID: 7,
+			Tick: 20 * time.Millisecond, SnapshotEntries: 200,
+		})
+	}
+	return cfgs
+}
+
+// leaderOf waits until one of the voters leads.
+func leaderOf(voters ...voter) voter {
+	found := make(chan voter, len(voters))
+	for _, v := range voters {
+		go func() {
+			v.await(leads)
+			found <- v
+		}()
+	}
+	return <-found
+}
+
+func others(voters []voter, not voter) []voter {
+	return slices.DeleteFunc(slices.Clone(voters), func(v voter) bool { return v.Quorum == not.Quorum })
+}
+
+func (v voter) awaitEntries(want []string) {
+	v.await(func(l *ledger) bool { return len(l.entries) >= len(want) })
+}
+
+func TestThreeVotersSurviveTheirLeader(t *testing.T) {
+	cfgs := trio(t)
+	var voters []voter
+	for _, c := range cfgs {
+		voters = append(voters, run(t, c))
+	}
+	leader := leaderOf(voters...)
+	want := numbered("first", 100)
+	if err := leader.propose(want...)(); err != nil {
+		t.Fatal(err)
+	}
+	for _, v := range voters {
+		v.awaitEntries(want)
+		equal(t, v.snapshot(), want)
+	}
+	s, err := leader.Status(t.Context())
+	if err != nil || s.Leader != leader.cfg.ID || len(s.Voters) != 3 {
+		t.Fatalf("status %+v, %v", s, err)
+	}
+
+	leader.stop()
+	rest := others(voters, leader)
+	second := leaderOf(rest...)
+	more := numbered("second "+strings.Repeat(".", 4<<10), 700)
+	if err := second.propose(more...)(); err != nil {
+		t.Fatal(err)
+	}
+	want = append(want, more...)
+
+	// Those who stayed have compacted what the first one lacks: it gets a snapshot.
+	back := run(t, leader.cfg)
+	back.awaitEntries(want)
+	equal(t, back.snapshot(), want)
+	back.await(func(l *ledger) bool { return l.leader.Leader == second.cfg.ID })
+}
+
+// TestProposalsOfALostLeaderAreNeverAnswered stops the majority under a leader: what it proposes then cannot commit, and
+// is failed when the leader finds itself alone.
+func TestProposalsOfALostLeaderAreNeverAnswered(t *testing.T) {
+	cfgs := trio(t)
+	var voters []voter
+	for _, c := range cfgs {
+		voters = append(voters, run(t, c))
+	}
+	leader := leaderOf(voters...)
+	if err := leader.propose("kept")(); err != nil {
+		t.Fatal(err)
+	}
+	rest := others(voters, leader)
+	for _, v := range rest {
+		v.stop()
+	}
+	if err := leader.propose(numbered("lost", 10)...)(); !errors.Is(err, ErrNotLeader) {
+		t.Errorf("proposals without a majority: %v", err)
+	}
+	if got := leader.snapshot(); !slices.Equal(got, []string{"kept"}) {
+		t.Errorf("applied without a majority: %q", got)
+	}
+	// The majority returns without it. Its entries are overwritten, and it learns what was decided instead.
+	var back []voter
+	leader.stop()
+	for _, v := range rest {
+		back = append(back, run(t, v.cfg))
+	}
+	if err := leaderOf(back...).propose("instead")(); err != nil {
+		t.Fatal(err)
+	}
+	again := run(t, leader.cfg)
+	again.awaitEntries([]string{"kept", "instead"})
+	equal(t, again.snapshot(), []string{"kept", "instead"})
+}
+
+func TestConfigOfAnotherGroupIsKeptOut(t *testing.T) {
+	cfgs := trio(t)
+	var voters []voter
+	for i, c := range cfgs {
+		if i == 2 {
+			c.GroupID = 8
+		}
+		voters = append(voters, run(t, c))
+	}
+	leader := leaderOf(voters[:2]...)
+	if err := leader.propose("a")(); err != nil {
+		t.Fatal(err)
+	}
+	if got := voters[2].snapshot(); len(got) != 0 {
+		t.Errorf("a voter of another group took part: %s", fmt.Sprint(got))
+	}
+}
