@@ -199,23 +199,28 @@ func (a *applier) partitionChange(r *metadatapb.PartitionChangeRecord) error {
 	if id < 0 || int(id) >= len(t.Partitions) {
 		return fmt.Errorf("topic %s has no partition %d", t.Name, id)
 	}
-	p := *t.Partitions[id]
-	p.PartitionEpoch++
+	t.Partitions[id] = t.Partitions[id].Changed(r)
+	return nil
+}
+
+// Changed is the partition after a change of it.
+func (p *Partition) Changed(r *metadatapb.PartitionChangeRecord) *Partition {
+	next := *p
+	next.PartitionEpoch++
 	if r.Leader != nil {
-		p.Leader = r.GetLeader()
-		p.LeaderEpoch++
+		next.Leader = r.GetLeader()
+		next.LeaderEpoch++
 	}
 	if r.LeaderRecoveryState != nil {
-		p.LeaderRecoveryState = int8(r.GetLeaderRecoveryState())
+		next.LeaderRecoveryState = int8(r.GetLeaderRecoveryState())
 	}
-	change(&p.Replicas, r.GetReplicas())
-	change(&p.ISR, r.GetIsr())
-	change(&p.AddingReplicas, r.GetAddingReplicas())
-	change(&p.RemovingReplicas, r.GetRemovingReplicas())
-	change(&p.ELR, r.GetEligibleLeaderReplicas())
-	change(&p.LastKnownELR, r.GetLastKnownElr())
-	t.Partitions[id] = &p
-	return nil
+	change(&next.Replicas, r.GetReplicas())
+	change(&next.ISR, r.GetIsr())
+	change(&next.AddingReplicas, r.GetAddingReplicas())
+	change(&next.RemovingReplicas, r.GetRemovingReplicas())
+	change(&next.ELR, r.GetEligibleLeaderReplicas())
+	change(&next.LastKnownELR, r.GetLastKnownElr())
+	return &next
 }
 
 func change(list *[]int32, to *metadatapb.Replicas) {

@@ -1,6 +1,9 @@
 package metadata
 
-import "slices"
+import (
+	"fmt"
+	"slices"
+)
 
 // Roles of a node.
 const (
@@ -61,3 +64,6 @@ func (n *Node) Listener(name string) (Listener, bool) {
 
 // Active says whether the node may lead partitions: neither fenced nor leaving.
 func (n *Node) Active() bool { return !n.Fenced && !n.InControlledShutdown }
+
+// String is "min-max", as tools print it.
+func (r FeatureRange) String() string { return fmt.Sprintf("%d-%d", r.Min, r.Max) }

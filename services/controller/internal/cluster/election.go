@@ -1,0 +1,238 @@
+package cluster
+
+import (
+	"slices"
+	"strconv"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/cauce-stream/cauce/libs/metadata"
+	"github.com/cauce-stream/cauce/libs/metadata/metadatapb"
+)
+
+// nobody stands for no node where a node id is expected.
+const nobody = metadata.NoLeader
+
+// change works out what becomes of one partition when its in-sync replicas or
+// the nodes that can lead it change. Rules, from KIP-966 and Kafka's elections:
+//
+//   - A leader is in the ISR, or was eligible (ELR) while the ISR is empty.
+//   - A leader that is still good stays, so that nothing moves without need.
+//   - Without eligible leader replicas the ISR keeps its last members even when
+//     they are gone: they have all that was acknowledged, and lead again when
+//     they return. With them the ISR may be empty, and the ELR keeps those that
+//     left while it was below min.insync.replicas.
+//   - Only unclean.leader.election.enable lets another replica lead, which may
+//     lose records and is marked as recovering; and, with ELR, the last leader
+//     after all replicas went down uncleanly.
+type change struct {
+	partition *metadata.Partition
+	// isr is the wanted in-sync replicas.
+	isr []int32
+	// canLead says whether a node may lead at all.
+	canLead func(node int32) bool
+	// crashed is a node that came back without its last records, or nobody.
+	crashed int32
+	// unclean allows a leader from outside ISR and ELR.
+	unclean bool
+	// recovery is the wanted leader recovery state.
+	recovery int8
+	// elr and minISR are as the cluster and the topic have them.
+	elr    bool
+	minISR int
+}
+
+// record is the difference to the partition as it is; nil when there is none.
+func (c change) record(topic metadata.TopicID) *metadatapb.PartitionChangeRecord {
+	p := c.partition
+	next := *p
+	next.ISR, next.LeaderRecoveryState = c.isr, c.recovery
+	next.ELR = c.eligible()
+	c.elect(&next)
+	c.settle(&next)
+
+	rec := &metadatapb.PartitionChangeRecord{TopicId: topic[:], PartitionId: p.ID}
+	changed := replicasChange(&rec.Isr, p.ISR, next.ISR)
+	changed = replicasChange(&rec.EligibleLeaderReplicas, p.ELR, next.ELR) || changed
+	changed = replicasChange(&rec.LastKnownElr, p.LastKnownELR, next.LastKnownELR) || changed
+	if next.Leader != p.Leader {
+		rec.Leader, changed = proto.Int32(next.Leader), true
+	}
+	if next.LeaderRecoveryState != p.LeaderRecoveryState {
+		rec.LeaderRecoveryState, changed = proto.Int32(int32(next.LeaderRecoveryState)), true
+	}
+	if !changed {
+		return nil
+	}
+	return rec
+}
+
+// eligible are the eligible leader replicas before an election.
+func (c change) eligible() []int32 {
+	if !c.elr || len(c.isr) >= c.minISR {
+		return nil
+	}
+	var elr []int32
+	for _, r := range c.partition.Replicas {
+		had := slices.Contains(c.partition.ISR, r) || slices.Contains(c.partition.ELR, r)
+		if had && !slices.Contains(c.isr, r) && r != c.crashed {
+			elr = append(elr, r)
+		}
+	}
+	return elr
+}
+
+// elect gives next its leader, and what follows from one that was not in sync.
+func (c change) elect(next *metadata.Partition) {
+	leader, clean := c.leader(next)
+	if leader == next.Leader {
+		return
+	}
+	next.Leader = leader
+	switch {
+	case leader == nobody:
+	case !clean:
+		next.ISR, next.ELR = []int32{leader}, nil
+		next.LeaderRecoveryState = metadata.LeaderRecovering
+	case slices.Contains(next.ELR, leader):
+		next.ISR = []int32{leader}
+		next.ELR = slices.DeleteFunc(slices.Clone(next.ELR), func(r int32) bool { return r == leader })
+	}
+}
+
+func (c change) leader(next *metadata.Partition) (leader int32, clean bool) {
+	good := func(r int32) bool {
+		from := next.ISR
+		if len(from) == 0 {
+			from = next.ELR
+		}
+		return slices.Contains(from, r) && c.canLead(r)
+	}
+	if next.Leader != nobody && good(next.Leader) {
+		return next.Leader, true
+	}
+	if i := slices.IndexFunc(next.Replicas, good); i >= 0 {
+		return next.Replicas[i], true
+	}
+	if c.elr && len(next.ISR) == 0 && len(next.ELR) == 0 &&
+		len(next.LastKnownELR) == 1 && c.canLead(next.LastKnownELR[0]) {
+		return next.LastKnownELR[0], false
+	}
+	if c.unclean {
+		if i := slices.IndexFunc(next.Replicas, c.canLead); i >= 0 {
+			return next.Replicas[i], false
+		}
+	}
+	return nobody, true
+}
+
+// settle applies the rules that need the result of the election.
+func (c change) settle(next *metadata.Partition) {
+	if !c.elr {
+		next.ELR, next.LastKnownELR = nil, nil
+		if len(next.ISR) == 0 {
+			next.ISR = c.partition.ISR
+		}
+		return
+	}
+	switch {
+	case next.Leader != nobody:
+		next.LastKnownELR = nil
+	case len(next.ISR) == 0 && c.partition.Leader != nobody:
+		// In place of last known ELR members Kafka keeps the last leader.
+		next.LastKnownELR = []int32{c.partition.Leader}
+	}
+}
+
+func replicasChange(field **metadatapb.Replicas, from, to []int32) bool {
+	if slices.Equal(from, to) {
+		return false
+	}
+	*field = &metadatapb.Replicas{Ids: to}
+	return true
+}
+
+// turn is the event of one node leaving or returning. Each field is a node or
+// nobody.
+type turn struct {
+	// removed leaves every ISR and leads nothing.
+	removed int32
+	// added may lead, although the image has it fenced still.
+	added int32
+	// crashed lost its last records: it leaves ISR and ELR and leads nothing.
+	crashed int32
+}
+
+// partitionChanges are the records by which all partitions follow the event, in
+// order of topic name and partition. It looks at every partition of the image.
+func partitionChanges(im *metadata.Image, env Env, e turn) []*metadatapb.Record {
+	var recs []*metadatapb.Record
+	rules := rulesOf(im, env)
+	canLead := func(id int32) bool {
+		if id == e.removed || id == e.crashed {
+			return false
+		}
+		n, ok := im.Node(id)
+		return id == e.added || ok && n.Active()
+	}
+	for t := range im.Topics() {
+		for _, p := range t.Partitions {
+			if !e.touches(p) {
+				continue
+			}
+			c := rules.change(t, p)
+			c.canLead, c.crashed = canLead, e.crashed
+			c.isr = slices.DeleteFunc(slices.Clone(p.ISR), func(r int32) bool {
+				return r == e.removed || r == e.crashed
+			})
+			if rec := c.record(t.ID); rec != nil {
+				recs = append(recs, partitionChangeRecord(rec))
+			}
+		}
+	}
+	return recs
+}
+
+func (e turn) touches(p *metadata.Partition) bool {
+	gone := func(id int32) bool { return id != nobody && (p.InSync(id) || slices.Contains(p.ELR, id)) }
+	return gone(e.removed) || gone(e.crashed) || e.added != nobody && !p.HasLeader() && p.IsReplica(e.added)
+}
+
+// rules are the configs that elections go by.
+type rules struct {
+	im     *metadata.Image
+	lookup func(key string) (string, bool)
+	elr    bool
+}
+
+func rulesOf(im *metadata.Image, env Env) rules {
+	return rules{im: im, lookup: layers(im, env).Lookup, elr: im.Features()[metadata.FeatureELRVersion] > 0}
+}
+
+// change is a change of p that changes nothing yet.
+func (r rules) change(t *metadata.Topic, p *metadata.Partition) change {
+	minISR, err := strconv.Atoi(r.topicConfig(t, "min.insync.replicas"))
+	if err != nil {
+		minISR = 1
+	}
+	return change{
+		partition: p,
+		isr:       p.ISR,
+		crashed:   nobody,
+		unclean:   r.topicConfig(t, "unclean.leader.election.enable") == "true",
+		recovery:  p.LeaderRecoveryState,
+		elr:       r.elr,
+		// A topic cannot have more replicas in sync than it has replicas.
+		minISR: min(minISR, len(p.Replicas)),
+	}
+}
+
+// topicConfig is the effective value of a key that topics and brokers have
+// under the same name.
+func (r rules) topicConfig(t *metadata.Topic, key string) string {
+	if v, ok := r.im.Config(topicResource(t.Name))[key]; ok {
+		return v
+	}
+	v, _ := r.lookup(key)
+	return v
+}
