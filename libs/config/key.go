@@ -3,6 +3,7 @@ package config
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -83,17 +84,27 @@ func (k Key) Check(text string) error {
 }
 
 // Normalize returns text in the form in which it is reported: numbers and
-// booleans trimmed, booleans in lower case, list elements without blanks.
+// booleans trimmed, booleans in lower case, list elements without blanks and repetitions.
 func (k Key) Normalize(text string) string {
 	switch k.Type {
 	case Boolean:
 		return strings.ToLower(strings.TrimSpace(text))
 	case List:
-		return strings.Join(Elements(text), ",")
+		return strings.Join(distinct(Elements(text)), ",")
 	case Password:
 		return text
 	}
 	return strings.TrimSpace(text)
+}
+
+func distinct(elements []string) []string {
+	kept := elements[:0]
+	for _, e := range elements {
+		if !slices.Contains(kept, e) {
+			kept = append(kept, e)
+		}
+	}
+	return kept
 }
 
 func (t Type) check(text string) error {

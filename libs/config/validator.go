@@ -39,14 +39,13 @@ func Between(least, most float64) Validator {
 	}}
 }
 
-// Either accepts what one of the two accepts; refusals come from the first.
-func Either(a, b Validator) Validator {
-	return Validator{Text: a.Text + " or " + b.Text, Check: func(value string) error {
-		err := a.Check(value)
-		if err != nil && b.Check(value) == nil {
+// Or accepts what v accepts, and the given word.
+func Or(v Validator, word string) Validator {
+	return Validator{Text: v.Text + " or " + word, Check: func(value string) error {
+		if value == word {
 			return nil
 		}
-		return err
+		return v.Check(value)
 	}}
 }
 
@@ -70,20 +69,17 @@ func OneOfFold(words ...string) Validator {
 	}}
 }
 
-// ListOf accepts lists without repetition whose elements are among the given words.
-// An empty list is accepted only when emptyOK.
+// ListOf accepts lists whose elements are among the given words; repetitions are
+// dropped by Normalize. An empty list is accepted only when emptyOK.
 func ListOf(emptyOK bool, words ...string) Validator {
 	return Validator{Text: "[" + strings.Join(words, ", ") + "]", Check: func(value string) error {
 		elements := Elements(value)
 		if len(elements) == 0 && !emptyOK {
 			return fmt.Errorf("the list must not be empty; use some of %s", strings.Join(words, ", "))
 		}
-		for i, e := range elements {
+		for _, e := range elements {
 			if !slices.Contains(words, e) {
 				return notOneOf(e, words)
-			}
-			if slices.Contains(elements[:i], e) {
-				return fmt.Errorf("%q is listed twice", e)
 			}
 		}
 		return nil

@@ -9,7 +9,7 @@ import (
 // cauceKeys exist only in Cauce.
 var cauceKeys = []config.Key{
 	{Name: "data.dir", Type: config.String, Null: true,
-		Doc: "Folder of everything the process keeps; unset means that each key that names a folder must be set."},
+		Doc: "Folder of everything the process keeps. Unset, cauce dev uses a temporary one, and other programs need the keys of single folders."},
 	{Name: "admin.listener", Type: config.String, Default: "127.0.0.1:9400",
 		Doc: "Address (host:port) of the admin HTTP server: health, metrics, profiles and log level; port 0 picks a free one, empty means none."},
 	{Name: "log.level", Type: config.String, Default: "info", Valid: config.OneOf("debug", "info", "warn", "error"),

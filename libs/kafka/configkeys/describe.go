@@ -36,7 +36,7 @@ func (l Layers) DescribeTopic(overrides map[string]string) []Entry {
 		for _, s := range topicSynonyms[k.Name] {
 			names = append(names, s.name)
 		}
-		synonyms := l.synonyms(names)
+		synonyms := l.synonyms(names...)
 		if _, ok := overrides[k.Name]; ok {
 			synonyms = slices.Insert(synonyms, 0, Synonym{k.Name, ptr(effective[k.Name]), kmsg.ConfigSourceDynamicTopicConfig})
 		}
@@ -50,7 +50,7 @@ func (l Layers) DescribeTopic(overrides map[string]string) []Entry {
 func (l Layers) DescribeBroker() []Entry {
 	var entries []Entry
 	for k := range Broker().Keys() {
-		synonyms := l.synonyms(brokerSynonyms(k.Name))
+		synonyms := l.synonyms(append([]string{k.Name}, brokerStandIns[k.Name]...)...)
 		text, ok := l.Lookup(k.Name)
 		if k.Internal || dynamicOnly[k.Name] && synonyms[0].Source == kmsg.ConfigSourceDefaultConfig {
 			continue
@@ -74,7 +74,7 @@ func (l Layers) DescribeGroup(overrides map[string]string) []Entry {
 	for k := range Group().Keys() {
 		synonyms := []Synonym{{k.Name, ptr(k.Default), kmsg.ConfigSourceDefaultConfig}}
 		if name, ok := groupSynonym(k.Name); ok {
-			synonyms = l.synonyms([]string{name})
+			synonyms = l.synonyms(name)
 		}
 		if _, ok := overrides[k.Name]; ok {
 			synonyms = slices.Insert(synonyms, 0, Synonym{k.Name, ptr(effective[k.Name]), kmsg.ConfigSourceGroupConfig})
@@ -113,7 +113,7 @@ func describeSet(schema *config.Schema, pairs map[string]string, source kmsg.Con
 // synonyms lists the values of the named broker keys, layer by layer and within
 // a layer in the order of names. As in Kafka, values before the first one of
 // names[0] are left out, so that a key is never described by its stand-ins alone.
-func (l Layers) synonyms(names []string) []Synonym {
+func (l Layers) synonyms(names ...string) []Synonym {
 	var all []Synonym
 	for _, layer := range []struct {
 		source kmsg.ConfigSource
@@ -138,19 +138,13 @@ func (l Layers) synonyms(names []string) []Synonym {
 	return all[first:]
 }
 
-// brokerSynonyms are the broker keys that Kafka describes a broker key with, itself first.
-func brokerSynonyms(name string) []string {
-	switch name {
-	case "log.roll.ms", "log.roll.hours":
-		return []string{"log.roll.ms", "log.roll.hours"}
-	case "log.roll.jitter.ms", "log.roll.jitter.hours":
-		return []string{"log.roll.jitter.ms", "log.roll.jitter.hours"}
-	case "log.flush.interval.ms":
-		return []string{"log.flush.interval.ms", "log.flush.scheduler.interval.ms"}
-	case "log.retention.ms", "log.retention.minutes", "log.retention.hours":
-		return []string{"log.retention.ms", "log.retention.minutes", "log.retention.hours"}
-	}
-	return []string{name}
+// brokerStandIns are the coarser broker keys that Kafka describes a broker key with.
+var brokerStandIns = map[string][]string{
+	"log.flush.interval.ms": {"log.flush.scheduler.interval.ms"},
+	"log.retention.ms":      {"log.retention.minutes", "log.retention.hours"},
+	"log.retention.minutes": {"log.retention.hours"},
+	"log.roll.ms":           {"log.roll.hours"},
+	"log.roll.jitter.ms":    {"log.roll.jitter.hours"},
 }
 
 func entry(k config.Key, value *string, synonyms []Synonym) Entry {

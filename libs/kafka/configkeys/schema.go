@@ -22,16 +22,38 @@ func Group() *config.Schema { return groupSchema() }
 // ClientMetrics returns the keys of a client-metrics subscription (KIP-714).
 func ClientMetrics() *config.Schema { return clientMetricsSchema() }
 
+// section is a part of the broker keys with its heading in the documentation.
+type section struct {
+	title string
+	keys  []config.Key
+}
+
+var brokerSections = []section{
+	{"Node", nodeKeys},
+	{"Cauce's own keys", cauceKeys},
+	{"Connections and requests", networkKeys},
+	{"Defaults of topics", topicDefaultKeys},
+	{"Log directories", logKeys},
+	{"Fetching and replication", replicationKeys},
+	{"Controllers", controllerKeys},
+	{"Groups and offsets", groupKeys},
+	{"Consumer, share and streams groups", groupTypeKeys},
+	{"Transactions", transactionKeys},
+	{"Quotas and authorization", quotaKeys},
+	{"TLS", sslKeys},
+	{"SASL", saslKeys},
+	{"SASL/OAUTHBEARER", oauthKeys},
+	{"Tiered storage", tieredKeys},
+}
+
 var (
 	brokerSchema = sync.OnceValue(func() *config.Schema {
-		tables := [][]config.Key{
-			nodeKeys, networkKeys, topicDefaultKeys, logKeys, replicationKeys, controllerKeys,
-			groupKeys, groupTypeKeys, transactionKeys, quotaKeys, tieredKeys, sslKeys, saslKeys, oauthKeys, cauceKeys,
-		}
-		for _, table := range tables {
-			for i := range table {
-				table[i].Update = updateModes[table[i].Name]
+		var tables [][]config.Key
+		for _, s := range brokerSections {
+			for i := range s.keys {
+				s.keys[i].Update = updateModes[s.keys[i].Name]
 			}
+			tables = append(tables, s.keys)
 		}
 		return config.NewSchema(tables...).Retire(retired)
 	})

@@ -4,11 +4,11 @@ import "github.com/cauce-stream/cauce/libs/config"
 
 // topicKeys can be set for a single topic.
 var topicKeys = []config.Key{
-	{Name: "cleanup.policy", Type: config.List, Default: "delete", Valid: config.ListOf(false, "compact", "delete"),
+	{Name: "cleanup.policy", Type: config.List, Default: "delete", Valid: config.ListOf(true, "compact", "delete"),
 		Doc: "What becomes of old segments: delete removes them by age and size, compact keeps the newest record of each key; both may be given."},
 	{Name: "compression.type", Type: config.String, Default: "producer", Valid: config.OneOf("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer"),
 		Doc: "Codec in which batches are stored; producer keeps the one they came in."},
-	{Name: "compression.gzip.level", Type: config.Int, Default: "-1", Valid: config.Either(config.Between(1, 9), config.OneOf("-1")),
+	{Name: "compression.gzip.level", Type: config.Int, Default: "-1", Valid: config.Or(config.Between(1, 9), "-1"),
 		Doc: "Level for batches that the broker compresses with gzip; -1 is the codec's own default."},
 	{Name: "compression.lz4.level", Type: config.Int, Default: "9", Valid: config.Between(1, 17),
 		Doc: "Level for batches that the broker compresses with lz4."},
@@ -28,8 +28,6 @@ var topicKeys = []config.Key{
 		Doc: "Replicas whose sending is throttled, as partition:node pairs, or * for all."},
 	{Name: "index.interval.bytes", Type: config.Int, Default: "4096", Valid: config.AtLeast(0),
 		Doc: "Bytes of records between two entries of the offset index."},
-	{Name: "internal.segment.bytes", Type: config.Int, Null: true, Internal: true,
-		Doc: "Segment size below the least value of segment.bytes, for tests."},
 	{Name: "local.retention.bytes", Type: config.Long, Default: "-2", Valid: config.AtLeast(-2),
 		Doc: "Bytes that a tiered partition keeps on the broker's disk; -2 means as many as it keeps at all."},
 	{Name: "local.retention.ms", Type: config.Long, Default: "-2", Valid: config.AtLeast(-2),

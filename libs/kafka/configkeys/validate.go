@@ -36,20 +36,10 @@ func ValidateTopic(overrides map[string]string) error {
 	switch {
 	case value("min.compaction.lag.ms") > value("max.compaction.lag.ms"):
 		return invalid("min.compaction.lag.ms (%d) is above max.compaction.lag.ms (%d)", value("min.compaction.lag.ms"), value("max.compaction.lag.ms"))
-	case exceeds(value("local.retention.ms"), value("retention.ms")):
-		return invalid("local.retention.ms (%d) is above retention.ms (%d)", value("local.retention.ms"), value("retention.ms"))
-	case exceeds(value("local.retention.bytes"), value("retention.bytes")):
-		return invalid("local.retention.bytes (%d) is above retention.bytes (%d)", value("local.retention.bytes"), value("retention.bytes"))
+	case strings.EqualFold(strings.TrimSpace(overrides["remote.storage.enable"]), "true"):
+		return invalid("remote.storage.enable: this cluster has no tiered storage")
 	}
 	return nil
-}
-
-// exceeds compares a local retention (-2: as the whole, -1: without limit) with that of the whole log.
-func exceeds(local, whole int64) bool {
-	if local == -2 || whole == -1 {
-		return false
-	}
-	return local == -1 || local > whole
 }
 
 // ValidateBroker reports why these dynamic broker values cannot be set, for one
