@@ -10,9 +10,12 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/cauce-stream/cauce/cmd/cauce/internal/cli/bench"
 	"github.com/cauce-stream/cauce/cmd/cauce/internal/cli/cluster"
 	"github.com/cauce-stream/cauce/cmd/cauce/internal/cli/configs"
+	"github.com/cauce-stream/cauce/cmd/cauce/internal/cli/consume"
 	"github.com/cauce-stream/cauce/cmd/cauce/internal/cli/exit"
+	"github.com/cauce-stream/cauce/cmd/cauce/internal/cli/produce"
 	"github.com/cauce-stream/cauce/cmd/cauce/internal/cli/session"
 	"github.com/cauce-stream/cauce/cmd/cauce/internal/cli/topic"
 )
@@ -56,7 +59,7 @@ func newRoot(s *session.Session) *cobra.Command {
 	root.SetOut(s.Out)
 	root.SetErr(s.Err)
 	root.SetUsageTemplate(usageTemplate)
-	addGroup(root, "Topics and records", topic.Command(s))
+	addGroup(root, "Topics and records", topic.Command(s), produce.Command(s), consume.Command(s), bench.Command(s))
 	addGroup(root, "Cluster", cluster.Command(s), configs.Command(s))
 	root.InitDefaultHelpCmd()
 	root.InitDefaultCompletionCmd()
