@@ -69,6 +69,7 @@ func TestAnswersKeepRequestOrder(t *testing.T) {
 		echoMetadata(false),
 		API{Key: 18, MaxVersion: 3, Inline: true, Handle: apiVersions},
 	)
+	defer r.stop()
 	c := r.dial()
 	const rounds = 10_000
 	var expected []int32
@@ -290,7 +291,7 @@ func TestChunksArriveInPlace(t *testing.T) {
 
 	var expected [][]byte
 	var released atomic.Int64
-	r := start(t, Config{SocketSendBufferBytes: 32 << 10}, Deps{}, API{Key: 1, MinVersion: 4, MaxVersion: 16, Inline: true, Handle: func(r *Request) {
+	r := start(t, Config{SocketSendBufferBytes: 256 << 10}, Deps{}, API{Key: 1, MinVersion: 4, MaxVersion: 16, Inline: true, Handle: func(r *Request) {
 		head := r.Begin()
 		want := bytes.Clone(head[4:])
 		var chunks []Chunk
