@@ -9,9 +9,11 @@ import (
 )
 
 // Apply is the image after recs, and what they changed. offset is the position
-// of the last of recs in the metadata log and must be greater than im's. On an
-// error, which means that the log is damaged or was written by a newer release,
-// there is no new image; im is never touched.
+// of the last of recs in the metadata log and must be greater than im's. The
+// image keeps parts of recs, which must not be changed afterwards.
+//
+// On an error, which means that the log is damaged or was written by a newer
+// release, there is no new image; im is never touched.
 func (im *Image) Apply(offset int64, recs []*metadatapb.Record) (*Image, *Delta, error) {
 	if offset <= im.offset {
 		return nil, nil, fmt.Errorf("metadata: batch at offset %d applied to an image at offset %d", offset, im.offset)
@@ -175,12 +177,12 @@ func (a *applier) partition(r *metadatapb.PartitionRecord) error {
 		LeaderEpoch:         r.GetLeaderEpoch(),
 		PartitionEpoch:      r.GetPartitionEpoch(),
 		LeaderRecoveryState: int8(r.GetLeaderRecoveryState()),
-		Replicas:            slices.Clone(r.GetReplicas()),
-		ISR:                 slices.Clone(r.GetIsr()),
-		AddingReplicas:      slices.Clone(r.GetAddingReplicas()),
-		RemovingReplicas:    slices.Clone(r.GetRemovingReplicas()),
-		ELR:                 slices.Clone(r.GetEligibleLeaderReplicas()),
-		LastKnownELR:        slices.Clone(r.GetLastKnownElr()),
+		Replicas:            ids(r.GetReplicas()),
+		ISR:                 ids(r.GetIsr()),
+		AddingReplicas:      ids(r.GetAddingReplicas()),
+		RemovingReplicas:    ids(r.GetRemovingReplicas()),
+		ELR:                 ids(r.GetEligibleLeaderReplicas()),
+		LastKnownELR:        ids(r.GetLastKnownElr()),
 	}
 	if int(p.ID) != len(t.Partitions) {
 		return fmt.Errorf("partition %s-%d follows partition %d", t.Name, p.ID, len(t.Partitions)-1)
@@ -225,8 +227,16 @@ func (p *Partition) Changed(r *metadatapb.PartitionChangeRecord) *Partition {
 
 func change(list *[]int32, to *metadatapb.Replicas) {
 	if to != nil {
-		*list = slices.Clone(to.GetIds())
+		*list = ids(to.GetIds())
 	}
+}
+
+// ids is the list of a record as images have it: shared, and nil when empty.
+func ids(list []int32) []int32 {
+	if len(list) == 0 {
+		return nil
+	}
+	return list
 }
 
 func (a *applier) registerBroker(r *metadatapb.RegisterBrokerRecord) error {
