@@ -2,6 +2,7 @@ package process
 
 import (
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/cauce-stream/cauce/libs/config"
@@ -48,14 +49,13 @@ func (f *Flags) short(o *config.Options, flag, key, value string) {
 	}
 }
 
-// settings drops the variables that name no key: those that the command line
-// client reads and those with which plugins are started.
+// otherVariables begin with the prefix of keys and name none: what the command
+// line client reads, and where its tests find the program.
+var otherVariables = []string{"CAUCE_BOOTSTRAP", "CAUCE_BINARY"}
+
 func settings(env []string) []string {
-	kept := make([]string, 0, len(env))
-	for _, pair := range env {
-		if !strings.HasPrefix(pair, "CAUCE_CLI_") && !strings.HasPrefix(pair, "CAUCE_PLUGIN_HOST_") {
-			kept = append(kept, pair)
-		}
-	}
-	return kept
+	return slices.DeleteFunc(slices.Clone(env), func(pair string) bool {
+		name, _, _ := strings.Cut(pair, "=")
+		return slices.Contains(otherVariables, name)
+	})
 }

@@ -149,7 +149,7 @@ func TestGroupMemory(t *testing.T) {
 }
 
 func TestVariablesOfOtherProgramsAreNoKeys(t *testing.T) {
-	got := settings([]string{"CAUCE_CLI_BOOTSTRAP=x", "CAUCE_PLUGIN_HOST_COOKIE=y", "CAUCE_NODE_ID=3", "PATH=/bin"})
+	got := settings([]string{"CAUCE_BOOTSTRAP=x", "CAUCE_BINARY=y", "CAUCE_NODE_ID=3", "PATH=/bin"})
 	if strings.Join(got, " ") != "CAUCE_NODE_ID=3 PATH=/bin" {
 		t.Errorf("settings = %q", got)
 	}

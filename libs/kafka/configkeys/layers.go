@@ -3,6 +3,7 @@ package configkeys
 import (
 	"maps"
 	"math"
+	"slices"
 	"strconv"
 
 	"github.com/cauce-stream/cauce/libs/config"
@@ -101,6 +102,17 @@ func (l Layers) groupValue(k config.Key) string {
 func groupSynonym(name string) (string, bool) {
 	_, ok := Broker().Lookup("group." + name)
 	return "group." + name, ok
+}
+
+// Followers returns the topic and group keys whose default is the broker key of that name.
+func Followers(name string) []string {
+	var followers []string
+	for _, k := range slices.Concat(topicKeys, groupOverrideKeys) {
+		if slices.Contains(defaultsOf(k.Name), name) {
+			followers = append(followers, k.Name)
+		}
+	}
+	return followers
 }
 
 // synonym is a broker key that stands in for a topic key.

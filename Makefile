@@ -1,0 +1,86 @@
+# Cauce: build, run and check. `make` alone lists the targets.
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+MAKEFLAGS += --no-print-directory
+
+VERSION ?= $(shell git describe --tags --match 'v*' --dirty 2>/dev/null || echo 0.1.0-dev)
+COMMIT  ?= $(shell git describe --always --abbrev=12 --dirty --exclude '*' 2>/dev/null || echo unknown)
+
+process := github.com/cauce-stream/cauce/libs/process
+ldflags := -s -w -X $(process).Version=$(VERSION:v%=%) -X $(process).Commit=$(COMMIT)
+mains   := ./cmd/cauce $(addprefix ./,$(wildcard services/*/cmd/cauce-*))
+
+LISTEN   ?= 127.0.0.1:9092
+DATA     ?= ./data
+FUZZTIME ?= 10s
+BENCH    ?= .
+
+export CGO_ENABLED ?= 0
+
+##@ Everyday
+
+.PHONY: build
+build: ## Build every program into bin/, static and reproducible
+	@mkdir -p bin/plugins
+	go build -trimpath -buildvcs=false -ldflags '$(ldflags)' -o bin/ $(mains)
+
+.PHONY: run
+run: build ## Build and run one node at LISTEN, with its data in DATA (ARGS="--set key=value" for more)
+	bin/cauce dev --listen $(LISTEN) --data-dir $(DATA) $(ARGS)
+
+.PHONY: test
+test: ## Run the tests of every module
+	.ci/test
+
+.PHONY: race
+race: ## Run the tests of every module with the race detector (needs a C compiler)
+	CGO_ENABLED=1 .ci/test -race
+
+.PHONY: lint
+lint: ## Check imports, sizes, docs, formatting, vet and staticcheck
+	.ci/lint
+
+.PHONY: fmt
+fmt: ## Format all Go code
+	@git ls-files -z --cached --others --exclude-standard '*.go' | xargs -0 gofmt -l -w
+
+.PHONY: docs
+docs: ## Write the generated pages of docs/
+	go generate ./libs/kafka/configkeys
+
+##@ Thorough
+
+.PHONY: fuzz
+fuzz: ## Fuzz every target for FUZZTIME each
+	.ci/fuzz $(FUZZTIME)
+
+.PHONY: bench
+bench: ## Run the benchmarks that match BENCH
+	@for module in $$(go list -m -f '{{.Dir}}'); do (cd "$$module" && go test -run '^$$' -bench '$(BENCH)' -benchmem ./... | grep -v 'no test files'); done
+
+.PHONY: conformance
+conformance: build ## Run unmodified clients and Kafka's own tools against a node
+	cd tests && go test -count=1 -timeout 40m -tags conformance ./conformance/...
+
+.PHONY: e2e
+e2e: build ## Run the programs against each other as processes
+	cd tests && go test -count=1 -timeout 20m -tags e2e ./e2e/...
+
+.PHONY: chaos
+chaos: build ## Kill, cut and corrupt while a checker watches
+	cd tests && go test -count=1 -timeout 40m -tags chaos ./chaos/...
+
+##@ Other
+
+.PHONY: version
+version: ## Print the version and commit that are stamped in
+	@echo '$(VERSION:v%=%) $(COMMIT)'
+
+.PHONY: clean
+clean: ## Remove what was built
+	rm -rf bin
+
+.PHONY: help
+help: ## List the targets
+	@awk 'BEGIN {FS = ":.*## "} /^##@/ {printf "\n%s\n", substr($$0, 5)} /^[a-z0-9-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
