@@ -114,6 +114,7 @@ var dynamicOnly = map[string]bool{
 	"follower.replication.throttled.rate":            true,
 	"replica.alter.log.dirs.io.max.bytes.per.second": true,
 }
+
 // unused are the node keys that no part of this version reads: they have no
 // counterpart in Cauce, or what they rule is still to come. A lint test keeps
 // the list equal to what the code reads.
