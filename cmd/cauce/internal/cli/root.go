@@ -32,7 +32,7 @@ Results go to stdout, as a table or with -o json; faults go to stderr. The exit 
 // command that has no end of its own (a consumer that follows) then counts as done.
 func Run(ctx context.Context, args []string, in io.Reader, out, errs io.Writer) int {
 	root := newRoot(&session.Session{In: in, Out: out, Err: errs})
-	root.SetArgs(args)
+	root.SetArgs(append([]string{}, args...)) // nil would mean the arguments of the process
 	err := root.ExecuteContext(ctx)
 	code := exit.Code(err)
 	switch {

@@ -3,6 +3,7 @@ package configs
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -79,7 +80,7 @@ func (d *description) run(ctx context.Context, args []string) error {
 	}
 	for _, key := range d.keys {
 		if !slices.ContainsFunc(entries, func(e entry) bool { return e.Key == key }) {
-			return resource.fault(exit.With(exit.NotFound, kerr.InvalidConfig), "has no key "+key)
+			return exit.With(exit.NotFound, fmt.Errorf("config of %s: there is no key %q", resource, key))
 		}
 	}
 	return d.session.Print(entries, func() *output.Table { return d.table(entries) })

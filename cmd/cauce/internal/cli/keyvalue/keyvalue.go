@@ -2,7 +2,7 @@
 package keyvalue
 
 import (
-	"fmt"
+	"errors"
 	"iter"
 	"strings"
 )
@@ -16,7 +16,7 @@ type List struct {
 func (l *List) Set(s string) error {
 	key, value, found := strings.Cut(s, "=")
 	if !found || key == "" {
-		return fmt.Errorf("%q: must be key=value", s)
+		return errors.New("must be key=value")
 	}
 	l.pairs = append(l.pairs, [2]string{key, value})
 	return nil

@@ -3,7 +3,7 @@
 package position
 
 import (
-	"fmt"
+	"errors"
 	"strconv"
 	"strings"
 	"time"
@@ -12,8 +12,9 @@ import (
 )
 
 // Help says what a position can look like.
-const Help = `beginning, end, an OFFSET, -N (the last N records of each partition), or @TIME (the first
-record at or after it): RFC 3339, YYYY-MM-DD, milliseconds since 1970, or a duration ago (@-15m)`
+const Help = `beginning, end, an OFFSET, -N (the last N records of
+each partition), or @TIME (the first record at or after it): RFC 3339, YYYY-MM-DD, milliseconds
+since 1970, or a duration ago (@-15m)`
 
 type kind int
 
@@ -50,7 +51,7 @@ func Parse(s string, now time.Time) (Position, error) {
 	n, err := strconv.ParseInt(s, 10, 64)
 	switch {
 	case err != nil:
-		return Position{}, fmt.Errorf("%q: must be beginning, end, an offset, -N or @TIME", s)
+		return Position{}, errors.New("must be beginning, end, an offset, -N or @TIME")
 	case n < 0:
 		return Position{kind: last, n: -n, text: s}, nil
 	case s[0] == '-': // "-0" is the last 0 records
@@ -67,7 +68,7 @@ func parseTime(s, at string, now time.Time) (Position, error) {
 	}
 	t, err := format.Time(at)
 	if err != nil || t.UnixMilli() < 0 {
-		return Position{}, fmt.Errorf("%q: the time must be RFC 3339, YYYY-MM-DD, milliseconds since 1970, or -DURATION", s)
+		return Position{}, errors.New("the time must be RFC 3339, YYYY-MM-DD, milliseconds since 1970, or -DURATION")
 	}
 	return Position{kind: atTime, n: t.UnixMilli(), text: s}, nil
 }

@@ -50,7 +50,7 @@ func (s *Session) BindConnection(cmd *cobra.Command) {
 		bootstrap = defaultBootstrap
 	}
 	flags := cmd.PersistentFlags()
-	flags.StringVarP(&s.bootstrap, "bootstrap", "b", bootstrap, "`HOST:PORT,…` to reach the cluster at ($"+BootstrapVariable+")")
+	flags.StringVarP(&s.bootstrap, "bootstrap", "b", bootstrap, "where the cluster is, `HOST:PORT,…` ($"+BootstrapVariable+")")
 	flags.DurationVar(&s.Timeout, "timeout", defaultTimeout, "give up when the cluster has not answered after this long")
 	flags.BoolVar(&s.verbose, "verbose", false, "log what the client does to stderr")
 }

@@ -40,7 +40,7 @@ func alter(s *session.Session) *cobra.Command {
 		ValidArgsFunction: s.CompleteTopics(0),
 	}
 	flags := cmd.Flags()
-	flags.IntVarP(&a.partitions, "partitions", "p", 0, "grow to this many partitions in all")
+	flags.IntVarP(&a.partitions, "partitions", "p", 0, "grow to `N` partitions in all")
 	flags.VarP(&a.set, "config", "c", "set the topic config `key=value`; may be repeated")
 	flags.StringSliceVar(&a.unset, "unset", nil, "go back to the default of the topic config `KEY`; may be repeated")
 	flags.BoolVar(&a.dryRun, "dry-run", false, "have the cluster check the request without changing anything")

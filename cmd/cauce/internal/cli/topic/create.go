@@ -43,8 +43,8 @@ func create(s *session.Session) *cobra.Command {
 		RunE: func(cmd *cobra.Command, topics []string) error { return c.run(cmd.Context(), topics) },
 	}
 	flags := cmd.Flags()
-	flags.Int32VarP(&c.partitions, "partitions", "p", -1, "number of partitions (-1: the cluster's num.partitions)")
-	flags.Int16VarP(&c.replication, "replication", "r", -1, "replicas of each partition (-1: the cluster's default.replication.factor)")
+	flags.Int32VarP(&c.partitions, "partitions", "p", -1, "`N` partitions (-1: the cluster's num.partitions)")
+	flags.Int16VarP(&c.replication, "replication", "r", -1, "`N` replicas of each partition (-1: the cluster's default.replication.factor)")
 	flags.VarP(&c.configs, "config", "c", "topic config `key=value`; may be repeated")
 	flags.BoolVar(&c.ifNotExists, "if-not-exists", false, "leave topics that exist alone and succeed")
 	flags.BoolVar(&c.dryRun, "dry-run", false, "have the cluster check the request without creating anything")
