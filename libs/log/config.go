@@ -1,6 +1,14 @@
 package log
 
-import "math"
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/cauce-stream/cauce/libs/record"
+)
 
 // Config holds the topic configs a log obeys, under Kafka's meanings. Sizes are in bytes, times in milliseconds;
 // -1 stands for "no limit" where Kafka says so.
@@ -13,8 +21,8 @@ type Config struct {
 	RetentionMs        int64 // retention.ms, -1 keeps for ever
 	RetentionBytes     int64 // retention.bytes, -1 is unlimited
 	FileDeleteDelayMs  int64 // file.delete.delay.ms
-	MaxMessageBytes    int   // max.message.bytes, for one batch as it will be stored
-	FlushMessages      int64 // flush.messages: append waits for the disk once so many records are unflushed
+	MaxMessageBytes    int   // max.message.bytes, for one batch as it is sent and as it is stored
+	FlushMessages      int64 // flush.messages: an append waits for the disk once so many records are not on it
 	FlushMs            int64 // flush.ms
 	Preallocate        bool  // preallocate
 
@@ -32,6 +40,8 @@ type Config struct {
 
 	ProducerIDExpirationMs int64 // producer.id.expiration.ms (a broker config)
 	StrictValidation       bool  // produce.batch.validation=strict: compressed batches are walked record by record
+
+	compression compression // what CompressionType and the levels say, once a log has the config
 }
 
 // DefaultConfig returns Kafka's defaults.
@@ -46,9 +56,116 @@ func DefaultConfig() Config {
 	}
 }
 
+// setters read one config each.
+var setters = map[string]func(*Config, string) error{
+	"segment.bytes":                   integer(1, math.MaxInt32, func(c *Config) *int { return &c.SegmentBytes }),
+	"segment.ms":                      integer(1, math.MaxInt64, func(c *Config) *int64 { return &c.SegmentMs }),
+	"segment.jitter.ms":               integer(0, math.MaxInt64, func(c *Config) *int64 { return &c.SegmentJitterMs }),
+	"segment.index.bytes":             integer(24, math.MaxInt32, func(c *Config) *int { return &c.SegmentIndexBytes }),
+	"index.interval.bytes":            integer(0, math.MaxInt32, func(c *Config) *int { return &c.IndexIntervalBytes }),
+	"retention.ms":                    integer(-1, math.MaxInt64, func(c *Config) *int64 { return &c.RetentionMs }),
+	"retention.bytes":                 integer(-1, math.MaxInt64, func(c *Config) *int64 { return &c.RetentionBytes }),
+	"file.delete.delay.ms":            integer(0, math.MaxInt64, func(c *Config) *int64 { return &c.FileDeleteDelayMs }),
+	"max.message.bytes":               integer(0, math.MaxInt32, func(c *Config) *int { return &c.MaxMessageBytes }),
+	"flush.messages":                  integer(1, math.MaxInt64, func(c *Config) *int64 { return &c.FlushMessages }),
+	"flush.ms":                        integer(0, math.MaxInt64, func(c *Config) *int64 { return &c.FlushMs }),
+	"preallocate":                     boolean(func(c *Config) *bool { return &c.Preallocate }),
+	"message.timestamp.type":          choice(func(c *Config, v int) { c.LogAppendTime = v == 1 }, "CreateTime", "LogAppendTime"),
+	"message.timestamp.before.max.ms": integer(0, math.MaxInt64, func(c *Config) *int64 { return &c.TimestampBeforeMaxMs }),
+	"message.timestamp.after.max.ms":  integer(0, math.MaxInt64, func(c *Config) *int64 { return &c.TimestampAfterMaxMs }),
+	"compression.type":                setCompression,
+	"compression.gzip.level":          integer(math.MinInt32, math.MaxInt32, func(c *Config) *int { return &c.GzipLevel }),
+	"compression.lz4.level":           integer(math.MinInt32, math.MaxInt32, func(c *Config) *int { return &c.LZ4Level }),
+	"compression.zstd.level":          integer(math.MinInt32, math.MaxInt32, func(c *Config) *int { return &c.ZstdLevel }),
+	"cleanup.policy":                  setPolicy,
+	"producer.id.expiration.ms":       integer(1, math.MaxInt64, func(c *Config) *int64 { return &c.ProducerIDExpirationMs }),
+	"produce.batch.validation":        choice(func(c *Config, v int) { c.StrictValidation = v == 0 }, "strict", "relaxed"),
+}
+
 // ParseConfig reads a config from Kafka's topic config names; names left out keep their default and names that do not
 // concern the log are ignored. producer.id.expiration.ms and produce.batch.validation are read too when present. The
 // error names the key whose value is malformed.
 func ParseConfig(values map[string]string) (Config, error) {
-	return DefaultConfig(), nil
+	c := DefaultConfig()
+	for name, value := range values {
+		if set, ok := setters[name]; ok {
+			if err := set(&c, strings.TrimSpace(value)); err != nil {
+				return Config{}, fmt.Errorf("config %s=%s: %w", name, value, err)
+			}
+		}
+	}
+	return c, nil
+}
+
+func integer[T int | int64](low, high int64, field func(*Config) *T) func(*Config, string) error {
+	return func(c *Config, s string) error {
+		v, err := strconv.ParseInt(s, 10, 64)
+		if err != nil || v < low || v > high {
+			return fmt.Errorf("not a whole number from %d to %d", low, high)
+		}
+		*field(c) = T(v)
+		return nil
+	}
+}
+
+func boolean(field func(*Config) *bool) func(*Config, string) error {
+	return func(c *Config, s string) error {
+		if s = strings.ToLower(s); s != "true" && s != "false" {
+			return fmt.Errorf("neither true nor false")
+		}
+		*field(c) = s == "true"
+		return nil
+	}
+}
+
+func choice(set func(*Config, int), names ...string) func(*Config, string) error {
+	return func(c *Config, s string) error {
+		i := slices.Index(names, s)
+		if i < 0 {
+			return fmt.Errorf("none of %s", strings.Join(names, ", "))
+		}
+		set(c, i)
+		return nil
+	}
+}
+
+func setCompression(c *Config, s string) error {
+	c.CompressionType = strings.ToLower(s)
+	_, err := c.resolved()
+	return err
+}
+
+func setPolicy(c *Config, s string) error {
+	c.Delete, c.Compact = false, false
+	for policy := range strings.SplitSeq(s, ",") {
+		switch strings.ToLower(strings.TrimSpace(policy)) {
+		case "delete":
+			c.Delete = true
+		case "compact":
+			c.Compact = true
+		case "":
+		default:
+			return fmt.Errorf("policy %q is neither delete nor compact", policy)
+		}
+	}
+	return nil
+}
+
+// resolved is c with its compression worked out.
+func (c Config) resolved() (*Config, error) {
+	c.compression = compression{asSent: true}
+	switch c.CompressionType {
+	case "producer", "":
+		return &c, nil
+	case "uncompressed", "none":
+		c.compression = compression{codec: record.None}
+		return &c, nil
+	}
+	codec, err := record.ParseCodec(c.CompressionType)
+	if err != nil {
+		return &c, err
+	}
+	level := map[record.Codec]int{record.Gzip: max(c.GzipLevel, 0), record.Lz4: c.LZ4Level, record.Zstd: c.ZstdLevel}[codec]
+	c.compression = compression{codec: codec, level: level}
+	return &c, nil
 }

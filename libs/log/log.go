@@ -1,188 +1,257 @@
 package log
 
 import (
-	"errors"
-	"io"
+	"cmp"
+	"fmt"
 	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
 
+	"github.com/twmb/franz-go/pkg/kerr"
 	"go.uber.org/zap"
-)
 
-var errUnfinished = errors.New("log: not built yet")
+	"github.com/cauce-stream/cauce/libs/log/internal/disk"
+)
 
 // TopicID is a topic's 16-byte id; the zero value means "none".
 type TopicID = [16]byte
 
-// Options says how to open a log.
+// Options says how to open a log. Offsets are as checkpointed; 0 when unknown.
 type Options struct {
 	Config         Config
 	Logger         *zap.Logger // nil logs nothing
-	RecoveryPoint  int64       // records below it are known to be on disk
-	LogStartOffset int64       // as checkpointed; 0 when unknown
-	CleanShutdown  bool        // the folder was closed in order: recovery is skipped
-	TopicID        TopicID     // written to partition.metadata when not zero
+	RecoveryPoint  int64       // everything below it is known to be on disk
+	LogStartOffset int64
+	HighWatermark  int64
+	CleanShutdown  bool    // the folder was closed in order: recovery is skipped
+	TopicID        TopicID // written to partition.metadata unless zero; must be the one that is there
 	NowMs          int64
+
+	// OnRoll is told when a segment is complete and waits to be flushed (FlushRolled). OnFailure is told when an I/O
+	// error has fenced the log. Both are called with the log locked and must not call it back.
+	OnRoll    func(*Log)
+	OnFailure func(*Log, error)
+
+	FS *disk.FS // for tests; nil is the file system
 }
 
 // Log is one partition's log.
-type Log struct{}
+//
+// Lock order: flushMu, mu, tail.mu, then the locks inside segments and epochs. mu is never held over an fsync, and
+// readers never take it.
+type Log struct {
+	dir       string
+	topic     string
+	partition int32
+	topicID   TopicID
+	logger    *zap.Logger
+	fs        *disk.FS
+	onRoll    func(*Log)
+	onFailure func(*Log, error)
+	config    atomic.Pointer[Config]
 
-// Open opens the log in dir (<log dir>/<topic>-<partition>), creating the folder when it is missing and recovering
-// from an unclean shutdown when o says there was one.
-func Open(dir string, o Options) (*Log, error) { return nil, errUnfinished }
+	// start ≤ highWatermark ≤ end, but for a moment while records are truncated.
+	start         atomic.Int64
+	highWatermark atomic.Int64
+	end           atomic.Int64
+	unstable      atomic.Int64 // first offset of a transaction that is not settled, -1 for none
+	recoveryPoint atomic.Int64
+	failure       atomic.Pointer[failure]
 
-// AppendInfo tells where an append landed.
-type AppendInfo struct {
-	FirstOffset     int64
-	LastOffset      int64
-	LogAppendTimeMs int64 // -1 for CreateTime topics
-	LogStartOffset  int64
-	EndOffset       int64 // LastOffset+1: acks=all waits for the high watermark to reach it
-	Duplicate       bool  // the batch was already there; the offsets are the original ones
+	segments atomic.Pointer[[]*segment] // ascending, never empty; replaced, not changed; the last one is active
+	tail     tail
+	epochs   epochs
+
+	mu        sync.Mutex // every change but SetHighWatermark
+	producers producers
+	snapshots []int64 // offsets of the .snapshot files, ascending
+	trash     []trash
+	lastMs    int64 // when the last append came
+	rolled    bool  // a complete segment or a snapshot waits to be synced
+
+	flushMu     sync.Mutex // one flush at a time
+	lastFlushMs atomic.Int64
+	dirLinked   bool // under flushMu: the folder's own entry is on the disk
 }
 
-// RecordError is the record-level part of a refused append (errors.As), as record_errors in a Produce response.
-type RecordError struct {
-	BatchIndex int32 // index of the record inside its batch
-	Message    string
+// failure is why the log answers nothing but errors.
+type failure struct{ err error }
+
+// mark says that the batch before offset ends at pos of seg.
+type mark struct {
+	offset int64
+	seg    *segment
+	pos    int64
 }
 
-func (e *RecordError) Error() string { return e.Message }
-
-// Append stores one batch of a client as the partition's leader. The batch is validated, given its offsets, leader epoch
-// and (where the topic's config demands) timestamps in place, and is not retained. Errors wrap a *kerr.Error
-// (CorruptMessage, InvalidRecord, InvalidTimestamp, MessageTooLarge, RecordListTooLarge, UnsupportedCompressionType,
-// OutOfOrderSequenceNumber, InvalidProducerEpoch, InvalidTxnState, KafkaStorageError) and may carry a *RecordError.
-func (l *Log) Append(batch []byte, leaderEpoch int32, nowMs int64) (AppendInfo, error) {
-	return AppendInfo{}, errUnfinished
+// tail remembers where the last appends ended. Consumers and replicas near the end, and the high watermark, nearly always
+// stand at one of these offsets, so that a read there needs no index.
+type tail struct {
+	mu    sync.Mutex
+	marks [16]mark
+	next  uint32
 }
 
-// AppendAsCoordinator is Append for batches written on behalf of a coordinator: control batches (transaction markers)
-// are allowed and sequence numbers are not checked. It adds TransactionCoordinatorFenced to the errors.
-func (l *Log) AppendAsCoordinator(batch []byte, leaderEpoch int32, nowMs int64) (AppendInfo, error) {
-	return AppendInfo{}, errUnfinished
+func (t *tail) push(m mark) {
+	t.mu.Lock()
+	t.marks[t.next%uint32(len(t.marks))] = m
+	t.next++
+	t.mu.Unlock()
 }
 
-// AppendAsFollower stores whole batches fetched from the leader, with the offsets and epochs they carry. Their CRCs are
-// checked. Bytes after the last whole batch are ignored.
-func (l *Log) AppendAsFollower(batches []byte) (AppendInfo, error) {
-	return AppendInfo{}, errUnfinished
+// find is the position of offset in s.
+func (t *tail) find(offset int64, s *segment) (pos int64, ok bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for i := range uint32(len(t.marks)) {
+		m := &t.marks[(t.next-1-i)%uint32(len(t.marks))]
+		if m.seg == nil {
+			return 0, false
+		}
+		if m.offset == offset && m.seg == s {
+			return m.pos, true
+		}
+	}
+	return 0, false
 }
 
-// Isolation is the bound of a read.
-type Isolation int8
-
-const (
-	LogEnd        Isolation = iota // replicas: everything appended
-	HighWatermark                  // read_uncommitted
-	Stable                         // read_committed: up to the last stable offset
-)
-
-// Read returns the range of one segment that begins with the batch holding offset and has at most maxBytes; with
-// minOneBatch the first batch is whole even if it is larger. The range may end inside a batch, which clients discard.
-// It never crosses a segment, and is empty at the bound of iso. Errors wrap kerr.OffsetOutOfRange or
-// kerr.KafkaStorageError.
-func (l *Log) Read(offset int64, maxBytes int, iso Isolation, minOneBatch bool) (Slice, error) {
-	return Slice{}, errUnfinished
+// reset forgets all marks but m.
+func (t *tail) reset(m mark) {
+	t.mu.Lock()
+	clear(t.marks[:])
+	t.marks[0], t.next = m, 1
+	t.mu.Unlock()
 }
 
-// Slice is a range of one segment's file that stays readable until Release, whatever happens to the segment.
-// The zero Slice is empty.
-type Slice struct{}
-
-// File is the segment's file, for sendfile with an explicit offset only: it is shared. Nil when the slice is empty.
-func (s Slice) File() *os.File { return nil }
-
-// Position is where the range begins in File, in bytes.
-func (s Slice) Position() int64 { return 0 }
-
-// Size is the length of the range in bytes.
-func (s Slice) Size() int { return 0 }
-
-// ReadAt reads len(p) bytes from off bytes into the range.
-func (s Slice) ReadAt(p []byte, off int64) (int, error) { return 0, io.EOF }
-
-// AppendTo appends the whole range to dst.
-func (s Slice) AppendTo(dst []byte) ([]byte, error) { return dst, nil }
-
-// Release gives the range up; it must be called exactly once for a non-empty Slice.
-func (s Slice) Release() {}
-
-// AbortedTxn is an aborted transaction as a Fetch response names it.
-type AbortedTxn struct {
-	ProducerID  int64
-	FirstOffset int64
+// ParseDirName splits the name of a partition folder, <topic>-<partition>. ok is false for any other name.
+func ParseDirName(name string) (topic string, partition int32, ok bool) {
+	i := strings.LastIndexByte(name, '-')
+	if i <= 0 {
+		return "", 0, false
+	}
+	p, err := strconv.ParseInt(name[i+1:], 10, 32)
+	if err != nil || p < 0 || strconv.Itoa(int(p)) != name[i+1:] {
+		return "", 0, false
+	}
+	return name[:i], int32(p), true
 }
 
-// AbortedTxns appends to dst the aborted transactions that overlap [from, upTo), ordered by first offset.
-func (l *Log) AbortedTxns(dst []AbortedTxn, from, upTo int64) ([]AbortedTxn, error) { return dst, nil }
+func (l *Log) active() *segment {
+	segs := *l.segments.Load()
+	return segs[len(segs)-1]
+}
+
+func (l *Log) setSegments(segs []*segment) { l.segments.Store(&segs) }
+
+// floor is the number of the last segment whose base is not above offset, or -1.
+func floor(segs []*segment, offset int64) int {
+	i, found := slices.BinarySearchFunc(segs, offset, func(s *segment, offset int64) int { return cmp.Compare(s.base, offset) })
+	if !found {
+		i--
+	}
+	return i
+}
+
+// fail fences the log for good: what the disk holds is no longer known. It returns what callers are told.
+func (l *Log) fail(doing string, cause error) error {
+	err := fmt.Errorf("%s-%d: %s: %w: %w", l.topic, l.partition, doing, kerr.KafkaStorageError, cause)
+	if l.failure.CompareAndSwap(nil, &failure{err}) {
+		l.logger.Error("log is offline", zap.String("dir", l.dir), zap.String("doing", doing), zap.Error(cause))
+		if l.onFailure != nil {
+			l.onFailure(l, err)
+		}
+	}
+	return err
+}
+
+// Fence makes every further call fail with err, which wraps a *kerr.Error, as when the directory or the partition is
+// gone. The first fence stays.
+func (l *Log) Fence(err error) { l.failure.CompareAndSwap(nil, &failure{err}) }
+
+// Err is why the log answers nothing but errors (an I/O failure wraps kerr.KafkaStorageError), or nil.
+func (l *Log) Err() error {
+	if f := l.failure.Load(); f != nil {
+		return f.err
+	}
+	return nil
+}
 
 // StartOffset is the first offset a client may read.
-func (l *Log) StartOffset() int64 { return 0 }
+func (l *Log) StartOffset() int64 { return l.start.Load() }
 
 // HighWatermark is the offset below which records are committed.
-func (l *Log) HighWatermark() int64 { return 0 }
+func (l *Log) HighWatermark() int64 { return l.highWatermark.Load() }
 
-// StableOffset is the last stable offset (LSO): the high watermark, or the first offset of an undecided transaction
+// StableOffset is the last stable offset (LSO): the high watermark, or the first offset of an unsettled transaction
 // below it.
-func (l *Log) StableOffset() int64 { return 0 }
+func (l *Log) StableOffset() int64 {
+	hw := l.highWatermark.Load()
+	if u := l.unstable.Load(); u >= 0 && u < hw {
+		return u
+	}
+	return hw
+}
 
 // EndOffset is the offset the next record gets (LEO).
-func (l *Log) EndOffset() int64 { return 0 }
+func (l *Log) EndOffset() int64 { return l.end.Load() }
+
+// RecoveryPoint is the offset below which everything is known to be on disk.
+func (l *Log) RecoveryPoint() int64 { return l.recoveryPoint.Load() }
 
 // SetHighWatermark raises the high watermark to offset, clamped to [start, end], and returns the resulting value. It
 // never goes down.
-func (l *Log) SetHighWatermark(offset int64) int64 { return 0 }
-
-// OffsetForTime finds the first record (by offset) at or after the log start whose timestamp is ms or later.
-func (l *Log) OffsetForTime(ms int64) (offset, timestampMs int64, leaderEpoch int32, found bool, err error) {
-	return -1, -1, -1, false, errUnfinished
+func (l *Log) SetHighWatermark(offset int64) int64 {
+	l.tail.mu.Lock()
+	hw := max(l.highWatermark.Load(), min(max(offset, l.start.Load()), l.end.Load()))
+	l.highWatermark.Store(hw)
+	l.tail.mu.Unlock()
+	if l.unstable.Load() >= 0 {
+		l.mu.Lock()
+		l.settle()
+		l.mu.Unlock()
+	}
+	return hw
 }
 
-// MaxTimestamp finds the first record that bears the largest timestamp (ListOffsets -3).
-func (l *Log) MaxTimestamp() (offset, timestampMs int64, leaderEpoch int32, found bool, err error) {
-	return -1, -1, -1, false, errUnfinished
+// settle brings the first unstable offset up to date with the producers and the high watermark. mu is held.
+func (l *Log) settle() {
+	l.producers.replicated(l.highWatermark.Load())
+	u := l.producers.firstUnstable()
+	if u >= 0 {
+		u = max(u, l.start.Load())
+	}
+	l.unstable.Store(u)
 }
 
 // AssignEpoch notes that leader epoch begins at the present end offset, as on becoming leader. Epochs that are not newer
 // than the latest change nothing.
-func (l *Log) AssignEpoch(epoch int32) error { return errUnfinished }
+func (l *Log) AssignEpoch(epoch int32) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if err := l.Err(); err != nil {
+		return err
+	}
+	if epoch > l.epochs.latest() {
+		l.epochs.assign(epoch, l.end.Load())
+	}
+	return nil
+}
 
 // LatestEpoch is the newest leader epoch known, or -1.
-func (l *Log) LatestEpoch() int32 { return -1 }
+func (l *Log) LatestEpoch() int32 { return l.epochs.latest() }
 
 // EndOffsetForEpoch answers OffsetForLeaderEpoch: the largest known epoch that is not above the one asked for, and the
 // offset where the next one begins. (-1, -1) when unknown.
-func (l *Log) EndOffsetForEpoch(epoch int32) (foundEpoch int32, endOffset int64) { return -1, -1 }
+func (l *Log) EndOffsetForEpoch(epoch int32) (foundEpoch int32, endOffset int64) {
+	return l.epochs.endOf(epoch, l.end.Load())
+}
 
 // EpochAt is the leader epoch in force at offset, or -1.
-func (l *Log) EpochAt(offset int64) int32 { return -1 }
-
-// DeleteRecords moves the log start offset up to offset (-1: the high watermark) and returns the new low watermark.
-// An offset at or below the start changes nothing; one above the high watermark is kerr.OffsetOutOfRange.
-func (l *Log) DeleteRecords(offset int64) (lowWatermark int64, err error) { return 0, errUnfinished }
-
-// SetStartOffset follows the leader's log start offset: it raises the start to offset, clamped to the high watermark.
-func (l *Log) SetStartOffset(offset int64) error { return errUnfinished }
-
-// TruncateTo removes every record at or above offset.
-func (l *Log) TruncateTo(offset int64) error { return errUnfinished }
-
-// TruncateFullyAndStartAt empties the log and makes offset its start and end.
-func (l *Log) TruncateFullyAndStartAt(offset int64) error { return errUnfinished }
-
-// Retain removes the segments that retention.ms, retention.bytes or the log start offset no longer need. Their files are
-// renamed to .deleted and unlinked by Purge after file.delete.delay.ms.
-func (l *Log) Retain(nowMs int64) (removedSegments int, err error) { return 0, errUnfinished }
-
-// Flush writes everything appended so far to the disk and moves the recovery point.
-func (l *Log) Flush() error { return errUnfinished }
-
-// RecoveryPoint is the offset below which everything is known to be on disk.
-func (l *Log) RecoveryPoint() int64 { return 0 }
-
-// Close flushes and closes the log in order. Slices held stay readable.
-func (l *Log) Close() error { return nil }
+func (l *Log) EpochAt(offset int64) int32 { return l.epochs.at(offset) }
 
 // ProducerState is what the log knows of one producer, as DescribeProducers reports it.
 type ProducerState struct {
@@ -195,32 +264,92 @@ type ProducerState struct {
 }
 
 // Producers lists the producers that have not expired at nowMs, by id.
-func (l *Log) Producers(nowMs int64) []ProducerState { return nil }
+func (l *Log) Producers(nowMs int64) []ProducerState {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var states []ProducerState
+	for _, p := range l.producers.byID {
+		if !p.expired(nowMs, l.config.Load().ProducerIDExpirationMs) {
+			states = append(states, ProducerState{p.id, p.epoch, p.lastSeq(), p.lastMs, p.coordinatorEpoch, p.txnStart})
+		}
+	}
+	return states
+}
 
 // ExpireProducers forgets producers idle for producer.id.expiration.ms.
-func (l *Log) ExpireProducers(nowMs int64) {}
+func (l *Log) ExpireProducers(nowMs int64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.producers.expire(nowMs, l.config.Load().ProducerIDExpirationMs)
+}
 
 // SetConfig replaces the config; it is in force from the next append.
-func (l *Log) SetConfig(c Config) {}
+func (l *Log) SetConfig(c Config) {
+	resolved, err := c.resolved()
+	if err != nil {
+		l.logger.Warn("batches are kept as sent", zap.String("dir", l.dir), zap.Error(err))
+	}
+	l.config.Store(resolved)
+}
 
 // Config is the config in force.
-func (l *Log) Config() Config { return DefaultConfig() }
+func (l *Log) Config() Config { return *l.config.Load() }
 
 // SizeBytes is the size of all segments.
-func (l *Log) SizeBytes() int64 { return 0 }
+func (l *Log) SizeBytes() int64 {
+	var n int64
+	for _, s := range *l.segments.Load() {
+		n += s.size.Load()
+	}
+	return n
+}
 
 // SegmentCount is the number of segments, at least 1.
-func (l *Log) SegmentCount() int { return 1 }
+func (l *Log) SegmentCount() int { return len(*l.segments.Load()) }
 
-// Topic and Partition name the log, from its folder.
-func (l *Log) Topic() string    { return "" }
-func (l *Log) Partition() int32 { return 0 }
+// Topic is the topic, from the folder's name.
+func (l *Log) Topic() string { return l.topic }
+
+// Partition is the partition's number, from the folder's name.
+func (l *Log) Partition() int32 { return l.partition }
 
 // TopicID is the id in partition.metadata, zero when unknown.
-func (l *Log) TopicID() TopicID { return TopicID{} }
+func (l *Log) TopicID() TopicID { return l.topicID }
 
 // Dir is the log's folder.
-func (l *Log) Dir() string { return "" }
+func (l *Log) Dir() string { return l.dir }
 
-// Err is the I/O failure that fenced the log (wrapping kerr.KafkaStorageError), or nil.
-func (l *Log) Err() error { return nil }
+// writeEpochs brings the leader-epoch checkpoint up to date, with sync on the disk too.
+func (l *Log) writeEpochs(sync bool) error {
+	content := l.epochs.take()
+	if content == nil {
+		return nil
+	}
+	if err := l.fs.WriteFile(filepath.Join(l.dir, epochsFile), content, sync); err != nil {
+		l.epochs.untake()
+		return err
+	}
+	return nil
+}
+
+// Retire takes the log out of use, because the partition is deleted, and renames its folder to dir. Slices held stay
+// readable; everything else fails with kerr.UnknownTopicOrPartition from now on.
+func (l *Log) Retire(dir string) error {
+	l.Fence(fmt.Errorf("%s-%d was deleted: %w", l.topic, l.partition, kerr.UnknownTopicOrPartition))
+	l.flushMu.Lock()
+	defer l.flushMu.Unlock()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.dropFiles()
+	err := l.fs.Rename(l.dir, dir)
+	if os.IsNotExist(err) {
+		return nil
+	}
+	return err
+}
+
+func (l *Log) dropFiles() {
+	for _, s := range *l.segments.Load() {
+		s.drop()
+	}
+}

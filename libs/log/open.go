@@ -1,0 +1,249 @@
+package log
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"go.uber.org/zap"
+)
+
+// Open opens the log in dir (<log dir>/<topic>-<partition>), creating the folder when it is missing and recovering
+// from an unclean shutdown when o says there was one: every segment that reaches above the recovery point is read,
+// cut off at the first byte that is no valid batch, and gets new indexes.
+func Open(dir string, o Options) (*Log, error) {
+	dir = filepath.Clean(dir)
+	topic, partition, ok := ParseDirName(filepath.Base(dir))
+	if !ok {
+		return nil, fmt.Errorf("%s is not the name of a partition folder", dir)
+	}
+	l := &Log{
+		dir: dir, topic: topic, partition: partition, topicID: o.TopicID,
+		logger: o.Logger, fs: o.FS, onRoll: o.OnRoll, onFailure: o.OnFailure, lastMs: o.NowMs,
+	}
+	if l.logger == nil {
+		l.logger = zap.NewNop()
+	}
+	l.SetConfig(o.Config)
+	l.lastFlushMs.Store(o.NowMs)
+	l.unstable.Store(-1)
+	if err := l.load(o); err != nil {
+		if segs := l.segments.Load(); segs != nil {
+			l.dropFiles()
+		}
+		return nil, fmt.Errorf("open log %s: %w: %w", dir, kerr.KafkaStorageError, err)
+	}
+	return l, nil
+}
+
+func (l *Log) load(o Options) error {
+	files, err := l.listFiles(o.NowMs)
+	if err != nil {
+		return err
+	}
+	if err := l.loadMetadata(files.metadata); err != nil {
+		return err
+	}
+	l.setSegments(files.segments)
+	l.snapshots = files.snapshots
+	epochsKnown, err := l.loadEpochs(files.epochs)
+	if err != nil {
+		return err
+	}
+	end, err := l.recover(o, epochsKnown)
+	if err != nil {
+		return err
+	}
+	segs := *l.segments.Load()
+	if len(segs) > 0 && end < o.LogStartOffset {
+		// The files are older than the checkpoint, or some are gone. Nothing of what is left may be read.
+		l.logger.Warn("removing all segments, which end below the log start offset", zap.String("dir", l.dir),
+			zap.Int64("end", end), zap.Int64("start", o.LogStartOffset))
+		if err := l.discard(segs, o.NowMs); err != nil {
+			return err
+		}
+		segs, l.producers = nil, producers{}
+		l.epochs.cutFrom(0)
+	}
+	if len(segs) == 0 {
+		s := newSegment(l.fs, l.dir, o.LogStartOffset, o.NowMs)
+		if err := s.create(l.config.Load()); err != nil {
+			return err
+		}
+		s.times.forget()
+		segs, end = []*segment{s}, o.LogStartOffset
+		l.producers.end = end
+		l.setSegments(segs)
+	}
+	return l.settleAt(end, segs, o)
+}
+
+// settleAt publishes the offsets of a log that has been loaded.
+func (l *Log) settleAt(end int64, segs []*segment, o Options) error {
+	start := max(segs[0].base, o.LogStartOffset)
+	l.start.Store(start)
+	l.end.Store(end)
+	l.highWatermark.Store(min(max(o.HighWatermark, start), end))
+	if o.CleanShutdown {
+		l.recoveryPoint.Store(end)
+	} else {
+		l.recoveryPoint.Store(min(o.RecoveryPoint, end))
+	}
+	for _, s := range segs[:len(segs)-1] {
+		s.linked = s.durable
+	}
+	active := segs[len(segs)-1]
+	active.linked, active.durable = o.CleanShutdown, false
+	l.rolled = slices.ContainsFunc(segs[:len(segs)-1], func(s *segment) bool { return !s.durable })
+	l.tail.reset(mark{end, active, active.size.Load()})
+	l.epochs.cutFrom(end)
+	l.epochs.cutBefore(o.LogStartOffset)
+	l.producers.expire(o.NowMs, l.config.Load().ProducerIDExpirationMs)
+	l.settle()
+	l.removeStraySnapshots(segs)
+	return nil
+}
+
+// folder is what a partition folder holds.
+type folder struct {
+	segments  []*segment
+	snapshots []int64
+	epochs    bool // there is a leader-epoch checkpoint
+	metadata  bool // there is a partition.metadata
+}
+
+// listFiles reads the folder, makes it if it is missing, and clears away what interrupted work has left.
+func (l *Log) listFiles(nowMs int64) (folder, error) {
+	var found folder
+	entries, err := os.ReadDir(l.dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return found, l.fs.MkdirAll(l.dir)
+	}
+	if err != nil {
+		return found, err
+	}
+	names := make(map[string]bool, len(entries))
+	for _, e := range entries {
+		if e.Type().IsRegular() {
+			names[e.Name()] = true
+		}
+	}
+	if err := l.finishSwaps(names); err != nil {
+		return found, err
+	}
+	for name := range names {
+		offset, suffix, ok := parseFileName(name)
+		switch {
+		case strings.HasSuffix(name, deletedSuffix) || strings.HasSuffix(name, ".tmp"):
+			err = l.fs.Remove(filepath.Join(l.dir, name))
+		case name == epochsFile:
+			found.epochs = true
+		case name == metadataFile:
+			found.metadata = true
+		case ok && suffix == snapshotSuffix:
+			found.snapshots = append(found.snapshots, offset)
+		case ok && suffix == logSuffix:
+			var s *segment
+			if s, err = l.openSegment(offset, nowMs, names); err == nil {
+				found.segments = append(found.segments, s)
+			}
+		case ok && !names[fileName(offset, logSuffix)]:
+			err = l.fs.Remove(filepath.Join(l.dir, name)) // an index without its log
+		}
+		if err != nil {
+			return found, err
+		}
+	}
+	slices.Sort(found.snapshots)
+	slices.SortFunc(found.segments, func(a, b *segment) int { return cmp.Compare(a.base, b.base) })
+	return found, nil
+}
+
+// parseFileName splits the name of a segment file or snapshot.
+func parseFileName(name string) (offset int64, suffix string, ok bool) {
+	i := strings.IndexByte(name, '.')
+	if i <= 0 {
+		return 0, "", false
+	}
+	switch suffix = name[i:]; suffix {
+	case logSuffix, indexSuffix, timeSuffix, txnSuffix, snapshotSuffix:
+	default:
+		return 0, "", false
+	}
+	offset, err := strconv.ParseInt(name[:i], 10, 64)
+	return offset, suffix, err == nil && offset >= 0 && fileName(offset, suffix) == name
+}
+
+// openSegment takes up a segment that is in the folder. Its indexes are complete only if their files are there and of a
+// length that can be.
+func (l *Log) openSegment(base, nowMs int64, names map[string]bool) (*segment, error) {
+	s := newSegment(l.fs, l.dir, base, nowMs)
+	info, err := os.Stat(s.path(logSuffix))
+	if err != nil {
+		return nil, err
+	}
+	s.size.Store(info.Size())
+	s.createdMs = info.ModTime().UnixMilli()
+	s.txns.exists.Store(names[fileName(base, txnSuffix)])
+	for _, t := range []*table{&s.offsets.table, &s.times.table} {
+		size := int64(-1)
+		if names[fileName(base, t.file.suffix)] {
+			info, err := os.Stat(s.path(t.file.suffix))
+			if err != nil {
+				return nil, err
+			}
+			size = info.Size()
+		}
+		if size < 0 || size%int64(t.width) != 0 {
+			s.needsIndexes = true
+			continue
+		}
+		t.reset(int(size / int64(t.width)))
+	}
+	return s, nil
+}
+
+// loadEpochs reads the leader-epoch checkpoint. known is false when it has to be made from the batches.
+func (l *Log) loadEpochs(exists bool) (known bool, err error) {
+	if !exists {
+		return false, nil
+	}
+	raw, err := os.ReadFile(filepath.Join(l.dir, epochsFile))
+	if err != nil {
+		return false, err
+	}
+	entries, err := decodeEpochs(raw)
+	if err != nil {
+		l.logger.Warn("making the leader epochs anew", zap.String("dir", l.dir), zap.Error(err))
+		l.epochs.dirty = true
+		return false, nil
+	}
+	l.epochs.entries = entries
+	return true, nil
+}
+
+// removeStraySnapshots keeps the snapshots that begin a segment and the newest one.
+func (l *Log) removeStraySnapshots(segs []*segment) {
+	newest := int64(-1)
+	if n := len(l.snapshots); n > 0 {
+		newest = l.snapshots[n-1]
+	}
+	l.snapshots = slices.DeleteFunc(l.snapshots, func(offset int64) bool {
+		i := floor(segs, offset)
+		if offset == newest || i >= 0 && segs[i].base == offset {
+			return false
+		}
+		_ = l.fs.Remove(l.snapshotPath(offset)) // what stays is tried again at the next start
+		return true
+	})
+	if len(l.snapshots) == 0 {
+		l.snapshots = nil
+	}
+}

@@ -1,0 +1,150 @@
+package log
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+)
+
+// trash is a file that waits to be unlinked.
+type trash struct {
+	path  string
+	dueMs int64
+}
+
+// Retain removes the segments that retention.ms, retention.bytes or the log start offset no longer need. Their files are
+// renamed to .deleted and unlinked by Purge after file.delete.delay.ms. With cleanup.policy=compact alone only the log
+// start offset removes segments, and nothing above the high watermark is ever removed.
+func (l *Log) Retain(nowMs int64) (removedSegments int, err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if err := l.Err(); err != nil {
+		return 0, err
+	}
+	c := l.config.Load()
+	n, err := l.removable(c, nowMs)
+	if err != nil {
+		return 0, l.fail("retention", err)
+	}
+	if n == 0 {
+		return 0, nil
+	}
+	segs := *l.segments.Load()
+	if n == len(segs) {
+		// The active segment goes too: an empty one takes its place.
+		if err := l.roll(l.end.Load(), nowMs); err != nil {
+			return 0, err
+		}
+		segs = *l.segments.Load()
+	}
+	// The start moves before the segments go, so that a reader finds them or is out of range.
+	l.raiseStart(segs[n].base)
+	l.setSegments(slices.Clone(segs[n:]))
+	for _, s := range segs[:n] {
+		if err := l.throwAway(s, nowMs); err != nil {
+			return 0, l.fail("retention", err)
+		}
+	}
+	return n, nil
+}
+
+// removable is how many of the oldest segments may go.
+func (l *Log) removable(c *Config, nowMs int64) (int, error) {
+	segs := *l.segments.Load()
+	start, hw := l.start.Load(), l.highWatermark.Load()
+	excess := int64(-1)
+	if c.Delete && c.RetentionBytes >= 0 {
+		excess = l.SizeBytes() - c.RetentionBytes
+	}
+	for i, s := range segs {
+		next := l.end.Load()
+		if i+1 < len(segs) {
+			next = segs[i+1].base
+		} else if s.size.Load() == 0 {
+			return i, nil
+		}
+		if next > hw {
+			return i, nil
+		}
+		excess -= s.size.Load()
+		switch {
+		case i+1 < len(segs) && next <= start:
+		case excess >= 0:
+		case c.Delete && c.RetentionMs >= 0:
+			ms, err := s.largestMs()
+			if err != nil {
+				return 0, err
+			}
+			if nowMs-ms <= c.RetentionMs {
+				return i, nil
+			}
+		default:
+			return i, nil
+		}
+	}
+	return len(segs), nil
+}
+
+// largestMs is the largest timestamp in the segment or, when its records have none, when the file last changed.
+func (s *segment) largestMs() (int64, error) {
+	ms, _, err := s.times.max()
+	if err != nil || ms >= 0 {
+		return ms, err
+	}
+	info, err := os.Stat(s.path(logSuffix))
+	if err != nil {
+		return 0, err
+	}
+	return info.ModTime().UnixMilli(), nil
+}
+
+// throwAway renames the files of a segment that is no longer among the log's, and its producer snapshot, to .deleted.
+// Readers keep the files they hold open.
+func (l *Log) throwAway(s *segment, nowMs int64) error {
+	s.deleted.Store(true) // a reader that opens it from here on looks for the new name
+	due := nowMs + l.config.Load().FileDeleteDelayMs
+	if i, ok := slices.BinarySearch(l.snapshots, s.base); ok {
+		l.snapshots = slices.Delete(l.snapshots, i, i+1)
+	}
+	// The .log goes first: index files without one are swept up at the next start.
+	for _, suffix := range []string{logSuffix, indexSuffix, timeSuffix, txnSuffix, snapshotSuffix} {
+		path := filepath.Join(l.dir, fileName(s.base, suffix))
+		err := l.fs.Rename(path, path+deletedSuffix)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		l.trash = append(l.trash, trash{path + deletedSuffix, due})
+	}
+	s.drop()
+	return nil
+}
+
+// Purge unlinks the files of removed segments whose delay is over.
+func (l *Log) Purge(nowMs int64) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.trash) == 0 || l.Err() != nil {
+		return nil
+	}
+	kept := l.trash[:0]
+	var failed error
+	for _, t := range l.trash {
+		if t.dueMs > nowMs {
+			kept = append(kept, t)
+		} else if err := l.fs.Remove(t.path); err != nil {
+			failed = err
+		}
+	}
+	if l.trash = kept; len(kept) == 0 {
+		l.trash = nil
+	}
+	if failed != nil {
+		return l.fail("unlink", failed)
+	}
+	return nil
+}

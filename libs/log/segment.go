@@ -1,0 +1,289 @@
+package log
+
+import (
+	"encoding/binary"
+	"fmt"
+	"io"
+	"math"
+	"path/filepath"
+	"sync/atomic"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+
+	"github.com/cauce-stream/cauce/libs/log/internal/disk"
+	"github.com/cauce-stream/cauce/libs/record"
+)
+
+// The files of a segment, named by its base offset, and what their names gain on the way out.
+const (
+	logSuffix      = ".log"
+	indexSuffix    = ".index"
+	timeSuffix     = ".timeindex"
+	txnSuffix      = ".txnindex"
+	snapshotSuffix = ".snapshot"
+	deletedSuffix  = ".deleted"
+)
+
+// unknownMs stands for a timestamp that has not been looked up yet.
+const unknownMs = math.MinInt64
+
+// segment is one .log file and its indexes. Its size and indexes may be read beside the one writer; the fields below
+// the mark belong to the log's mutex.
+type segment struct {
+	base    int64 // no record in it has a lower offset
+	dir     string
+	fs      *disk.FS
+	file    lazyFile
+	offsets offsetIndex
+	times   timeIndex
+	txns    txnIndex
+	size    atomic.Int64 // bytes of whole batches; a reader goes no further
+	deleted atomic.Bool  // its files are renamed
+
+	// --- under Log.mu
+	sinceIndex   int   // bytes since the last offset index entry
+	firstMs      int64 // largest timestamp of the first batch, which segment.ms counts from; unknownMs, or -1 for none
+	createdMs    int64 // what segment.ms counts from while there is no timestamp
+	needsIndexes bool  // on loading: the index files cannot be used
+	linked       bool  // its directory entries are known to be on the disk
+
+	durable bool // under Log.flushMu: it is complete, and on the disk with its indexes
+}
+
+func newSegment(fs *disk.FS, dir string, base, nowMs int64) *segment {
+	s := &segment{base: base, dir: dir, fs: fs, firstMs: unknownMs, createdMs: nowMs}
+	s.file = lazyFile{seg: s, suffix: logSuffix}
+	s.offsets.init(s, indexSuffix, 8)
+	s.times.init(s, timeSuffix, 12)
+	s.txns.file = lazyFile{seg: s, suffix: txnSuffix}
+	return s
+}
+
+// fileName is Kafka's name of a file that belongs to an offset.
+func fileName(offset int64, suffix string) string { return fmt.Sprintf("%020d%s", offset, suffix) }
+
+func (s *segment) path(suffix string) string {
+	if s.deleted.Load() {
+		suffix += deletedSuffix
+	}
+	return filepath.Join(s.dir, fileName(s.base, suffix))
+}
+
+// create makes the segment's files, empty. The .log stays open.
+func (s *segment) create(c *Config) error {
+	for _, suffix := range []string{indexSuffix, timeSuffix} {
+		f, err := s.fs.Create(s.path(suffix))
+		if err != nil {
+			return err
+		}
+		if err := f.Close(); err != nil {
+			return err
+		}
+	}
+	f, err := s.fs.Create(s.path(logSuffix))
+	if err != nil {
+		return err
+	}
+	if c.Preallocate {
+		preallocate(f, int64(c.SegmentBytes))
+	}
+	s.file.adopt(f).release()
+	return nil
+}
+
+// reaches tells whether the indexes can name offset, which they keep as a 32-bit distance from the base.
+func (s *segment) reaches(offset int64) bool { return offset-s.base <= math.MaxInt32 }
+
+// noteBatch enters a batch that was written at pos in the indexes.
+func (s *segment) noteBatch(b record.Batch, size int, pos int64, c *Config) error {
+	last, ms := b.LastOffset(), b.MaxTimestamp()
+	if pos == 0 {
+		s.firstMs = ms
+	}
+	s.times.note(ms, last)
+	if s.sinceIndex > c.IndexIntervalBytes {
+		if err := s.offsets.add(last, pos); err != nil {
+			return err
+		}
+		if err := s.times.addMax(); err != nil {
+			return err
+		}
+		s.sinceIndex = 0
+	}
+	s.sinceIndex += size
+	return nil
+}
+
+// headers reads batch headers of one file through a window, so that small batches share a read.
+type headers struct {
+	h     *handle
+	buf   *[scratchSize]byte
+	start int64 // file position of the window
+	n     int   // its length
+	limit int64 // no batch goes beyond
+}
+
+// openHeaders is for batches below limit. The caller closes it.
+func (s *segment) openHeaders(limit int64) (headers, error) {
+	h, err := s.file.acquire()
+	if err != nil {
+		return headers{}, err
+	}
+	return headers{h: h, buf: scratch.Get().(*[scratchSize]byte), limit: limit}, nil
+}
+
+func (r *headers) close() {
+	r.h.release()
+	scratch.Put(r.buf)
+}
+
+// at is the header of the batch at pos, of which only the accessors may be used, until the next call; and its whole
+// size. The error is io.EOF at the limit, and wraps errBadHeader when no batch can begin there.
+func (r *headers) at(pos int64) (record.Batch, int64, error) {
+	if pos >= r.limit {
+		return nil, 0, io.EOF
+	}
+	if pos < r.start || pos+record.HeaderSize > r.start+int64(r.n) {
+		n := min(scratchSize, r.limit-pos)
+		if n < record.HeaderSize {
+			return nil, 0, errBadHeader
+		}
+		if err := r.h.readFull(r.buf[:n], pos); err != nil {
+			r.n = 0
+			return nil, 0, err
+		}
+		r.start, r.n = pos, int(n)
+	}
+	b := record.Batch(r.buf[pos-r.start:][:record.HeaderSize])
+	length := int32(binary.BigEndian.Uint32(b[record.LengthAt:]))
+	size := int64(length) + record.LengthOverhead
+	if b.Magic() != record.Magic || size < record.HeaderSize || size > r.limit-pos || b.LastOffsetDelta() < 0 {
+		return nil, 0, errBadHeader
+	}
+	return b, size, nil
+}
+
+var errBadHeader = fmt.Errorf("no batch begins there: %w", kerr.CorruptMessage)
+
+// place is where a batch lies in a segment.
+type place struct {
+	pos, size  int64
+	base, last int64 // offsets
+	epoch      int32
+}
+
+// locate finds the first batch below limit whose last offset is at least offset. found is false when there is none.
+func (s *segment) locate(offset, limit int64) (p place, found bool, err error) {
+	if limit == 0 {
+		return p, false, nil
+	}
+	pos, err := s.offsets.lookup(offset)
+	if err != nil {
+		return p, false, err
+	}
+	return s.locateFrom(offset, limit, pos)
+}
+
+// locateFrom is locate, beginning at pos, which is that of a batch at or below offset as far as the caller knows.
+func (s *segment) locateFrom(offset, limit, pos int64) (p place, found bool, err error) {
+	r, err := s.openHeaders(limit)
+	if err != nil {
+		return p, false, err
+	}
+	defer r.close()
+	if pos > 0 {
+		// The index is not checksummed: an entry that does not lead to a batch at or below offset is not believed.
+		if b, _, err := r.at(pos); err != nil || b.BaseOffset() < s.base || b.BaseOffset() > offset {
+			pos = 0
+		}
+	}
+	for {
+		b, size, err := r.at(pos)
+		if err == io.EOF {
+			return p, false, nil
+		}
+		if err != nil {
+			return p, false, fmt.Errorf("%s at byte %d: %w", s.path(logSuffix), pos, err)
+		}
+		if b.LastOffset() >= offset {
+			return place{pos, size, b.BaseOffset(), b.LastOffset(), b.LeaderEpoch()}, true, nil
+		}
+		pos += size
+	}
+}
+
+// first is the header of the first batch, copied; nil when the segment is empty.
+func (s *segment) first() (record.Batch, error) {
+	size := s.size.Load()
+	if size == 0 {
+		return nil, nil
+	}
+	r, err := s.openHeaders(size)
+	if err != nil {
+		return nil, err
+	}
+	defer r.close()
+	b, _, err := r.at(0)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", s.path(logSuffix), err)
+	}
+	return append(record.Batch(nil), b...), nil
+}
+
+// waitedMs is how long the segment has waited to be rolled when a batch of timestamp ms arrives at nowMs.
+func (s *segment) waitedMs(ms, nowMs int64) (int64, error) {
+	if s.firstMs == unknownMs {
+		b, err := s.first()
+		if err != nil {
+			return 0, err
+		}
+		if b != nil {
+			s.firstMs = b.MaxTimestamp()
+		}
+	}
+	if s.firstMs >= 0 {
+		return ms - s.firstMs, nil
+	}
+	return nowMs - s.createdMs, nil
+}
+
+// seal makes the indexes complete when the segment takes no more batches.
+func (s *segment) seal() error {
+	if err := s.times.addMax(); err != nil {
+		return err
+	}
+	if err := s.offsets.shrink(); err != nil {
+		return err
+	}
+	return s.times.shrink()
+}
+
+// sync brings the segment to the disk. The indexes of the active segment are left out: recovery rebuilds them.
+func (s *segment) sync(withIndexes bool) error {
+	h, err := s.file.acquire()
+	if err != nil {
+		return err
+	}
+	defer h.release()
+	if err := s.fs.Sync(h.File); err != nil {
+		return err
+	}
+	if !withIndexes {
+		return nil
+	}
+	if err := s.offsets.sync(); err != nil {
+		return err
+	}
+	if err := s.times.sync(); err != nil {
+		return err
+	}
+	return s.txns.sync()
+}
+
+// drop closes the segment's files once their readers are done.
+func (s *segment) drop() {
+	s.file.drop()
+	s.offsets.file.drop()
+	s.times.file.drop()
+	s.txns.file.drop()
+}
