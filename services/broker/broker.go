@@ -1,0 +1,142 @@
+// Package broker is the data plane: the partitions of one node, stored in its log directories and served to producers
+// and consumers.
+//
+// A broker acts on its own last metadata image: with no controller reachable, what it leads it goes on serving.
+package broker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"go.uber.org/zap"
+
+	"github.com/cauce-stream/cauce/libs/kafka/configkeys"
+	"github.com/cauce-stream/cauce/libs/kafka/server"
+	"github.com/cauce-stream/cauce/libs/log"
+	"github.com/cauce-stream/cauce/libs/log/logdir"
+	"github.com/cauce-stream/cauce/libs/metadata"
+	"github.com/cauce-stream/cauce/libs/node"
+	"github.com/cauce-stream/cauce/services/broker/internal/api"
+	"github.com/cauce-stream/cauce/services/broker/internal/fetch"
+	"github.com/cauce-stream/cauce/services/broker/internal/partition"
+	"github.com/cauce-stream/cauce/services/broker/internal/produce"
+)
+
+// Config says which node the broker is and where its data lies.
+type Config struct {
+	NodeID int32
+	// LogDirs are the log directories (log.dirs); at least one.
+	LogDirs []string
+	// Static is the node's own configuration.
+	Static configkeys.Values
+}
+
+// Deps are what a broker needs of its process. Metrics may be nil.
+type Deps struct {
+	Log     *zap.Logger
+	Metrics prometheus.Registerer
+}
+
+// Service is one broker.
+type Service struct {
+	cfg     Config
+	log     *zap.Logger
+	logs    *logdir.Set
+	parts   *partition.Set
+	fetches *fetch.Service
+}
+
+// New opens the log directories and recovers what needs it. Close must be called, whether Run was or not.
+func New(ctx context.Context, cfg Config, deps Deps) (*Service, error) {
+	s := &Service{cfg: cfg, log: deps.Log}
+	v := cfg.Static
+	logs, err := logdir.Open(ctx, cfg.LogDirs, logdir.Options{
+		NodeID:                    cfg.NodeID,
+		Logger:                    deps.Log,
+		RecoveryThreads:           v.Int("num.recovery.threads.per.data.dir"),
+		RetentionCheckMs:          v.Long("log.retention.check.interval.ms"),
+		FlushSchedulerMs:          min(v.Long("log.flush.scheduler.interval.ms"), int64(time.Hour/time.Millisecond)),
+		RecoveryPointCheckpointMs: v.Long("log.flush.offset.checkpoint.interval.ms"),
+		StartOffsetCheckpointMs:   v.Long("log.flush.start.offset.checkpoint.interval.ms"),
+		HighWatermarkCheckpointMs: v.Long("replica.high.watermark.checkpoint.interval.ms"),
+		ProducerExpirationCheckMs: v.Long("producer.id.expiration.check.interval.ms"),
+		OnFailure: func(dir string, err error) {
+			deps.Log.Error("log directory is offline", zap.String("dir", dir), zap.Error(err))
+		},
+	})
+	if err != nil {
+		return nil, fmt.Errorf("opening the log directories: %w", err)
+	}
+	s.logs = logs
+	s.parts = partition.NewSet(cfg.NodeID, logs, s.topicConfig, deps.Log)
+	s.fetches = fetch.New(fetch.Config{
+		MaxBytes:           int32(v.Int("fetch.max.bytes")),
+		SessionSlots:       v.Int("max.incremental.fetch.session.cache.slots"),
+		SessionEvictsAfter: 2 * time.Minute, // min.incremental.fetch.session.eviction.ms, which Kafka does not let anyone change either
+	}, s.parts)
+	if deps.Metrics != nil {
+		if err := deps.Metrics.Register(&collector{cfg.NodeID, s.parts, logs, s.fetches}); err != nil {
+			return nil, errors.Join(err, logs.Close())
+		}
+	}
+	return s, nil
+}
+
+// LogDirIDs are the ids of the log directories that are online, for the node's registration (KIP-858).
+func (s *Service) LogDirIDs() [][16]byte {
+	var ids [][16]byte
+	for _, dir := range s.logs.Describe() {
+		if dir.Err == nil {
+			ids = append(ids, dir.ID)
+		}
+	}
+	return ids
+}
+
+// Serve registers the broker's APIs and has it follow the node's metadata. It is called once, before the node and the
+// server run.
+func (s *Service) Serve(n *node.Node, router *server.Router) {
+	s.register(router)
+	n.OnUpdate(s.parts.Apply)
+}
+
+func (s *Service) register(router *server.Router) {
+	router.Register(
+		server.API{Key: 0, MinVersion: 3, MaxVersion: 13, Handle: produce.New(s.parts).Handle, Inline: true},
+		server.API{Key: 1, MinVersion: 4, MaxVersion: 18, Handle: s.fetches.Handle, Inline: true},
+	)
+	router.Advertise(0, 0, 13) // librdkafka reads codec support off the oldest versions (KAFKA-18659)
+	nowMs := func() int64 { return time.Now().UnixMilli() }
+	router.Register(api.New(s.parts, s.logs, nowMs).APIs()...)
+}
+
+// Run drives the log directories' periodic duties until ctx ends.
+func (s *Service) Run(ctx context.Context) error { return s.logs.Run(ctx) }
+
+// Close closes all logs in order. The server must have stopped.
+func (s *Service) Close() error { return s.logs.Close() }
+
+// topicConfig is the config of a topic's logs on this broker.
+func (s *Service) topicConfig(im *metadata.Image, topic string) log.Config {
+	broker := func(name string) map[string]string {
+		return im.Config(metadata.Resource{Type: metadata.BrokerConfig, Name: name})
+	}
+	clusterDefault, own := broker(""), broker(fmt.Sprint(s.cfg.NodeID))
+	values := configkeys.TopicConfig(s.cfg.Static, clusterDefault, own, im.Config(metadata.Resource{Type: metadata.TopicConfig, Name: topic}))
+	layers := configkeys.Layers{Static: s.cfg.Static, ClusterDefault: clusterDefault, PerBroker: own}
+	for _, name := range []string{"producer.id.expiration.ms", "produce.batch.validation"} {
+		if text, ok := layers.Lookup(name); ok {
+			values[name] = text
+		}
+	}
+	config, err := log.ParseConfig(values)
+	if err != nil {
+		// The controller validates configs before it stores them, so this is a fault of ours: the defaults keep the topic served.
+		s.log.Error("topic config is malformed; its logs use the defaults", zap.String("topic", topic), zap.Error(err))
+		return log.DefaultConfig()
+	}
+	return config
+}

@@ -1,0 +1,100 @@
+package api
+
+import (
+	"fmt"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/cauce-stream/cauce/services/broker/internal/wire"
+)
+
+// Timestamps that stand for a place in the log instead of a time.
+const (
+	latestTimestamp       = -1
+	earliestTimestamp     = -2
+	maxTimestamp          = -3 // KIP-734, v7+
+	earliestLocal         = -4 // KIP-405, v8+
+	latestTiered          = -5 // KIP-1005, v9+
+	earliestPendingUpload = -6 // KIP-1023, v11+
+)
+
+// minVersion of a request that may name the special timestamp.
+var minVersion = map[int64]int16{maxTimestamp: 7, earliestLocal: 8, latestTiered: 9, earliestPendingUpload: 11}
+
+type foundOffset struct {
+	offset, timestampMs int64
+	epoch               int32
+}
+
+var nothingFound = foundOffset{offset: -1, timestampMs: -1, epoch: -1}
+
+// listOffsets answers ListOffsets v1-11 (KIP-79, KIP-98 isolation level, KIP-320 leader epochs, KIP-734).
+func (s *Service) listOffsets(q *kmsg.ListOffsetsRequest) kmsg.Response {
+	resp := q.ResponseKind().(*kmsg.ListOffsetsResponse)
+	seen := map[string]map[int32]bool{}
+	for i := range q.Topics {
+		t := &q.Topics[i]
+		out := kmsg.NewListOffsetsResponseTopic()
+		out.Topic = t.Topic
+		if seen[t.Topic] == nil {
+			seen[t.Topic] = map[int32]bool{}
+		}
+		for j := range t.Partitions {
+			p := &t.Partitions[j]
+			found, err := nothingFound, error(kerr.InvalidRequest) // a partition named twice (Kafka answers so)
+			if !seen[t.Topic][p.Partition] {
+				found, err = s.listOffset(q, t.Topic, p)
+			}
+			seen[t.Topic][p.Partition] = true
+			part := kmsg.NewListOffsetsResponseTopicPartition()
+			part.Partition, part.ErrorCode = p.Partition, wire.Code(err)
+			part.Offset, part.Timestamp, part.LeaderEpoch = found.offset, found.timestampMs, found.epoch
+			out.Partitions = append(out.Partitions, part)
+		}
+		resp.Topics = append(resp.Topics, out)
+	}
+	return resp
+}
+
+func (s *Service) listOffset(q *kmsg.ListOffsetsRequest, topic string, p *kmsg.ListOffsetsRequestTopicPartition) (foundOffset, error) {
+	if q.Version < minVersion[p.Timestamp] {
+		return nothingFound, fmt.Errorf("timestamp %d in v%d: %w", p.Timestamp, q.Version, kerr.UnsupportedVersion)
+	}
+	l, _, err := s.leading(topic, p.Partition, p.CurrentLeaderEpoch)
+	if err != nil {
+		return nothingFound, err
+	}
+	bound := l.HighWatermark()
+	switch {
+	case q.ReplicaID != -1:
+		bound = l.EndOffset()
+	case q.IsolationLevel == 1:
+		bound = l.StableOffset()
+	}
+	switch p.Timestamp {
+	case latestTimestamp:
+		return foundOffset{bound, -1, l.LatestEpoch()}, nil
+	case earliestTimestamp, earliestLocal:
+		start := l.StartOffset()
+		return foundOffset{start, -1, l.EpochAt(start)}, nil
+	case maxTimestamp:
+		return within(bound)(l.MaxTimestamp())
+	case latestTiered, earliestPendingUpload:
+		return nothingFound, nil // nothing is tiered
+	}
+	if p.Timestamp < 0 {
+		return nothingFound, fmt.Errorf("timestamp %d: %w", p.Timestamp, kerr.UnsupportedVersion)
+	}
+	return within(bound)(l.OffsetForTime(p.Timestamp))
+}
+
+// within drops what lies at or beyond the bound that the reader may not pass.
+func within(bound int64) func(offset, timestampMs int64, epoch int32, found bool, err error) (foundOffset, error) {
+	return func(offset, timestampMs int64, epoch int32, found bool, err error) (foundOffset, error) {
+		if err != nil || !found || offset >= bound {
+			return nothingFound, err
+		}
+		return foundOffset{offset, timestampMs, epoch}, nil
+	}
+}

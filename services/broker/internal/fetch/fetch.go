@@ -1,0 +1,303 @@
+// Package fetch answers Fetch: long polls that end with the append that completes them, fetch sessions (KIP-227),
+// and responses whose records go from the segment file to the socket.
+package fetch
+
+import (
+	"sync"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/cauce-stream/cauce/libs/kafka/server"
+	"github.com/cauce-stream/cauce/libs/log"
+	"github.com/cauce-stream/cauce/services/broker/internal/partition"
+	"github.com/cauce-stream/cauce/services/broker/internal/wire"
+)
+
+// Config bounds what fetches cost.
+type Config struct {
+	MaxBytes           int32         // fetch.max.bytes: most bytes of records in one response
+	SessionSlots       int           // max.incremental.fetch.session.cache.slots
+	SessionEvictsAfter time.Duration // min.incremental.fetch.session.eviction.ms
+}
+
+// Service answers Fetch requests.
+type Service struct {
+	cfg      Config
+	parts    *partition.Set
+	sessions cache
+	pool     sync.Pool
+}
+
+// New makes a Service over the broker's partitions.
+func New(cfg Config, parts *partition.Set) *Service {
+	s := &Service{cfg: cfg, parts: parts}
+	s.sessions = cache{slots: cfg.SessionSlots, evictAfter: cfg.SessionEvictsAfter, sessions: map[int32]*session{}}
+	s.pool.New = func() any {
+		f := &fetch{service: s}
+		f.sent = f.recycle
+		return f
+	}
+	return s
+}
+
+// SessionStats returns how many sessions and partitions in idle sessions are cached, and how many were evicted
+// (kafka.server:type=FetchSessionCache).
+func (s *Service) SessionStats() (sessions, partitions int, evictions int64) {
+	return s.sessions.stats()
+}
+
+// fetch is one request on its way. It is owned by one goroutine at a time: the reader of its connection, then, if it
+// had to wait, whoever ended the wait (see watch.Set).
+type fetch struct {
+	service  *Service
+	request  kmsg.FetchRequest
+	r        *server.Request
+	session  *session
+	full     bool // every partition is answered, not only those with news
+	deadline time.Time
+	timer    *time.Timer // ends the wait, while there is one
+
+	results []result
+	chunks  []server.Chunk
+	sent    func() // recycle, bound once
+}
+
+// result is what the response says of one partition.
+type result struct {
+	entry                              *entry
+	err                                error
+	highWatermark, stableOffset, start int64
+	divergingEpoch                     int32 // -1 for none
+	divergingEndOffset                 int64
+	aborted                            []log.AbortedTxn
+	slice                              log.Slice
+	hasSlice                           bool
+}
+
+// Handle answers one Fetch request; it runs on the connection's reading goroutine and does not block.
+func (s *Service) Handle(r *server.Request) {
+	f := s.pool.Get().(*fetch)
+	f.r = r
+	f.request = kmsg.FetchRequest{Topics: f.request.Topics[:0]} // fields that a version lacks must not be the last request's
+	if err := r.Decode(&f.request); err != nil {
+		f.recycle()
+		r.Fail(err)
+		return
+	}
+	now := time.Now()
+	if err := f.open(now); err != nil {
+		f.refuse(err)
+		return
+	}
+	f.deadline = now.Add(time.Duration(f.request.MaxWaitMillis) * time.Millisecond)
+	f.session.fetch = f
+	r.ReleaseBody()
+	f.run()
+}
+
+// open finds or makes the session that the request reads with, and brings it up to date with the request.
+func (f *fetch) open(now time.Time) error {
+	q, sessions := &f.request, &f.service.sessions
+	f.full = q.Version < 7 || q.SessionEpoch == sessionlessEpoch || q.SessionEpoch == initialEpoch
+	if !f.full {
+		session, err := sessions.take(q.SessionID, q.SessionEpoch, now)
+		if err != nil {
+			return err
+		}
+		if session.usesIDs != (q.Version >= 13) {
+			sessions.release(session)
+			return kerr.FetchSessionTopicIDError
+		}
+		f.session = session
+		f.update()
+		return nil
+	}
+	if q.SessionID != 0 {
+		sessions.drop(q.SessionID)
+	}
+	f.session = newSession()
+	f.session.usesIDs = q.Version >= 13
+	f.update()
+	if q.Version >= 7 && q.SessionEpoch == initialEpoch && len(f.session.entries) > 0 {
+		sessions.admit(f.session, now)
+	}
+	return nil
+}
+
+func (f *fetch) update() {
+	q := &f.request
+	for i := range q.ForgottenTopics {
+		t := &q.ForgottenTopics[i]
+		for _, p := range t.Partitions {
+			f.session.remove(entryKey{t.Topic, t.TopicID, p})
+		}
+	}
+	for i := range q.Topics {
+		t := &q.Topics[i]
+		for j := range t.Partitions {
+			p := &t.Partitions[j]
+			f.session.put(f.service.parts, entryKey{t.Topic, t.TopicID, p.Partition}, p)
+		}
+	}
+}
+
+// run answers at once when there is enough to say, else waits.
+func (f *fetch) run() {
+	session := f.session
+	for {
+		round := session.Begin()
+		bytes, urgent := f.collect()
+		wait := time.Until(f.deadline)
+		if urgent || bytes >= int64(f.request.MinBytes) || wait <= 0 || len(session.entries) == 0 {
+			f.answer()
+			return
+		}
+		f.putBack()
+		f.timer = time.AfterFunc(wait, func() {
+			if session.Cancel(round) {
+				f.resume()
+			}
+		})
+		if session.Wait(int64(f.request.MinBytes) - bytes) {
+			return // f belongs to whoever ends the wait, and carries on in resume
+		}
+		f.timer.Stop()
+	}
+}
+
+// resume carries on after the wait: whatever there is now is the answer.
+func (f *fetch) resume() {
+	f.timer.Stop()
+	f.deadline = time.Time{}
+	f.run()
+}
+
+// collect reads what the changed partitions have to say. Urgent means that it must be said at once.
+func (f *fetch) collect() (bytes int64, urgent bool) {
+	budget := min(f.request.MaxBytes, f.service.cfg.MaxBytes)
+	if f.request.Version < 3 {
+		budget = f.service.cfg.MaxBytes
+	}
+	for {
+		if budget <= 0 && bytes > 0 && !f.full {
+			return bytes, urgent // the rest keeps its place at the head of the session's queue
+		}
+		w := f.session.Next()
+		if w == nil {
+			return bytes, urgent
+		}
+		e := w.Value.(*entry)
+		if e.removed {
+			continue
+		}
+		res := f.read(e, int(budget), bytes == 0)
+		if n := int64(res.slice.Size()); res.hasSlice {
+			bytes += n
+			budget -= int32(min(n, int64(budget)))
+		}
+		urgent = urgent || res.err != nil || res.divergingEpoch >= 0
+		if f.full || f.isNews(&res) {
+			f.results = append(f.results, res)
+		} else if res.hasSlice {
+			res.slice.Release()
+		}
+	}
+}
+
+// isNews reports whether an incremental response has to mention the partition (KIP-227).
+func (f *fetch) isNews(res *result) bool {
+	return res.err != nil || res.divergingEpoch >= 0 || (res.hasSlice && res.slice.Size() > 0) ||
+		res.highWatermark != res.entry.sentHighWatermark || res.start != res.entry.sentStart
+}
+
+// read looks at one partition.
+func (f *fetch) read(e *entry, budget int, minOneBatch bool) result {
+	if e.partition == nil || e.partition.Gone() {
+		e.resolve(f.service.parts, f.session)
+	}
+	res := result{entry: e, highWatermark: -1, stableOffset: -1, start: -1, divergingEpoch: -1, divergingEndOffset: -1}
+	if res.err = f.service.look(e, &f.request, &res, budget, minOneBatch); res.err != nil {
+		res.highWatermark, res.stableOffset, res.start = -1, -1, -1
+		if e.partition != nil {
+			e.partition.Topic.Counters().FailedFetchRequests.Add(1)
+		}
+	}
+	return res
+}
+
+func (s *Service) look(e *entry, q *kmsg.FetchRequest, res *result, budget int, minOneBatch bool) error {
+	if e.partition == nil {
+		return s.parts.WhyNot(e.key.topic, e.key.topicID, e.key.partition)
+	}
+	if q.ReplicaID >= 0 || q.ReplicaState.ID >= 0 {
+		return kerr.NotLeaderForPartition // no other broker replicates from this one
+	}
+	l, err := e.partition.Leading(e.leaderEpoch)
+	if err != nil {
+		return err
+	}
+	if e.lastFetchedEpoch >= 0 {
+		epoch, endOffset := l.EndOffsetForEpoch(e.lastFetchedEpoch)
+		if epoch < 0 || endOffset < 0 {
+			return kerr.OffsetOutOfRange
+		}
+		if epoch < e.lastFetchedEpoch || endOffset < e.offset {
+			res.divergingEpoch, res.divergingEndOffset = epoch, endOffset
+		}
+	}
+	res.highWatermark, res.stableOffset, res.start = l.HighWatermark(), l.StableOffset(), l.StartOffset()
+	if res.divergingEpoch >= 0 {
+		return nil
+	}
+	isolation := log.HighWatermark
+	if q.IsolationLevel == 1 {
+		isolation = log.Stable
+	}
+	slice, err := l.Read(e.offset, min(budget, int(e.maxBytes)), isolation, minOneBatch)
+	if err != nil {
+		return err
+	}
+	res.slice, res.hasSlice = slice, true
+	if isolation == log.Stable && slice.Size() > 0 {
+		res.aborted, err = l.AbortedTxns(nil, e.offset, res.stableOffset)
+	}
+	return err
+}
+
+// putBack undoes collect: the results' partitions count as changed again and their segments are let go.
+func (f *fetch) putBack() {
+	for i := range f.results {
+		res := &f.results[i]
+		if res.hasSlice {
+			res.slice.Release()
+		}
+		f.session.Mark(&res.entry.watch)
+	}
+	clear(f.results)
+	f.results = f.results[:0]
+}
+
+// refuse answers a request whose session is unknown.
+func (f *fetch) refuse(err error) {
+	resp := kmsg.NewPtrFetchResponse()
+	resp.ErrorCode = wire.Code(err)
+	r := f.r
+	f.recycle()
+	r.Reply(resp)
+}
+
+// recycle lets the segments go and returns the fetch to the pool: its response was sent, or its connection is gone.
+func (f *fetch) recycle() {
+	for i := range f.results {
+		if f.results[i].hasSlice {
+			f.results[i].slice.Release()
+		}
+	}
+	clear(f.results)
+	clear(f.chunks)
+	f.results, f.chunks = f.results[:0], f.chunks[:0]
+	f.r, f.session, f.timer = nil, nil, nil
+	f.service.pool.Put(f)
+}

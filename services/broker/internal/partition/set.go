@@ -1,0 +1,226 @@
+package partition
+
+import (
+	"fmt"
+	"iter"
+	"maps"
+	"slices"
+	"strconv"
+	"sync"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"go.uber.org/zap"
+
+	"github.com/cauce-stream/cauce/libs/log"
+	"github.com/cauce-stream/cauce/libs/log/logdir"
+	"github.com/cauce-stream/cauce/libs/metadata"
+)
+
+// Set is the partitions of one broker. It follows the metadata: Apply creates, changes and deletes replicas.
+type Set struct {
+	nodeID int32
+	logs   *logdir.Set
+	config func(*metadata.Image, string) log.Config
+	logger *zap.Logger
+
+	mu     sync.RWMutex
+	byName map[string]*Topic
+	byID   map[metadata.TopicID]*Topic
+	image  *metadata.Image
+}
+
+// NewSet makes an empty set. Config gives the config of a topic's logs under an image.
+func NewSet(nodeID int32, logs *logdir.Set, config func(im *metadata.Image, topic string) log.Config, logger *zap.Logger) *Set {
+	return &Set{
+		nodeID: nodeID, logs: logs, config: config, logger: logger,
+		byName: map[string]*Topic{}, byID: map[metadata.TopicID]*Topic{}, image: metadata.Empty(),
+	}
+}
+
+// Find returns a topic by its id, or by its name if the id is zero; nil if this broker hosts none of its partitions.
+func (s *Set) Find(name string, id metadata.TopicID) *Topic {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	if id != (metadata.TopicID{}) {
+		return s.byID[id]
+	}
+	return s.byName[name]
+}
+
+// WhyNot gives the error for a partition that Find and Topic.Partition do not give: UNKNOWN_TOPIC_ID or
+// UNKNOWN_TOPIC_OR_PARTITION if it does not exist, NOT_LEADER_OR_FOLLOWER if others host it.
+func (s *Set) WhyNot(name string, id metadata.TopicID, partition int32) error {
+	s.mu.RLock()
+	im := s.image
+	s.mu.RUnlock()
+	t, ok := im.TopicByID(id)
+	missing := kerr.UnknownTopicID
+	if id == (metadata.TopicID{}) {
+		t, ok = im.Topic(name)
+		missing = kerr.UnknownTopicOrPartition
+	}
+	switch {
+	case !ok:
+		return missing
+	case partition < 0 || int(partition) >= len(t.Partitions):
+		return kerr.UnknownTopicOrPartition
+	default:
+		return kerr.NotLeaderForPartition
+	}
+}
+
+// Lookup returns a hosted partition, or the error for the client.
+func (s *Set) Lookup(name string, id metadata.TopicID, partition int32) (*Partition, error) {
+	if t := s.Find(name, id); t != nil {
+		if p, _ := t.Partition(partition); p != nil {
+			return p, nil
+		}
+	}
+	return nil, s.WhyNot(name, id, partition)
+}
+
+// Topics yields the hosted topics by name.
+func (s *Set) Topics() iter.Seq[*Topic] {
+	s.mu.RLock()
+	topics := slices.Collect(maps.Values(s.byName))
+	s.mu.RUnlock()
+	slices.SortFunc(topics, func(a, b *Topic) int {
+		if a.Name < b.Name {
+			return -1
+		}
+		return 1
+	})
+	return slices.Values(topics)
+}
+
+// Apply brings the replicas in line with a new image. It is called with one image after the other.
+func (s *Set) Apply(im *metadata.Image, d *metadata.Delta) {
+	for _, t := range d.DeletedTopics {
+		s.drop(t)
+	}
+	for _, t := range d.ChangedTopics {
+		s.host(im, t)
+	}
+	s.mu.Lock()
+	s.image = im
+	s.mu.Unlock()
+	s.reconfigure(im, d.ChangedConfigs)
+}
+
+// host makes, changes or gives up this broker's replicas of one topic.
+func (s *Set) host(im *metadata.Image, t *metadata.Topic) {
+	s.mu.RLock()
+	known := s.byID[t.ID]
+	s.mu.RUnlock()
+	topic := known
+	var old []*Partition
+	if known == nil {
+		topic = &Topic{Name: t.Name, ID: t.ID}
+	} else {
+		old = known.Partitions()
+	}
+	var config *log.Config
+	hosts := false
+	next := make([]*Partition, len(t.Partitions))
+	for i, state := range t.Partitions {
+		var p *Partition
+		if i < len(old) {
+			p = old[i]
+		}
+		switch {
+		case !state.IsReplica(s.nodeID):
+			if p != nil {
+				s.remove(p)
+			}
+			continue
+		case p == nil:
+			if config == nil {
+				c := s.config(im, t.Name)
+				config = &c
+			}
+			p = s.create(topic, state.ID, *config)
+		}
+		next[i], hosts = p, true
+		if err := p.become(state); err != nil {
+			s.logger.Error("leader epoch not noted", zap.String("topic", t.Name), zap.Int32("partition", state.ID), zap.Error(err))
+		}
+	}
+	topic.partitions.Store(&next)
+	if known == nil && hosts {
+		s.mu.Lock()
+		s.byName[t.Name], s.byID[t.ID] = topic, topic
+		s.mu.Unlock()
+	}
+}
+
+func (s *Set) create(topic *Topic, id int32, config log.Config) *Partition {
+	p := &Partition{Topic: topic, ID: id, nodeID: s.nodeID}
+	l, err := s.logs.Create(topic.Name, id, topic.ID, config)
+	if err != nil {
+		s.logger.Error("partition is offline: its log cannot be opened",
+			zap.String("topic", topic.Name), zap.Int32("partition", id), zap.Error(err))
+		return p
+	}
+	l.SetConfig(config)
+	p.log = l
+	return p
+}
+
+func (s *Set) remove(p *Partition) {
+	p.leave()
+	if p.log == nil {
+		return
+	}
+	if err := s.logs.Delete(p.Topic.Name, p.ID); err != nil {
+		s.logger.Error("log not deleted", zap.String("topic", p.Topic.Name), zap.Int32("partition", p.ID), zap.Error(err))
+	}
+}
+
+func (s *Set) drop(t *metadata.Topic) {
+	s.mu.Lock()
+	topic := s.byID[t.ID]
+	delete(s.byID, t.ID)
+	if s.byName[t.Name] == topic {
+		delete(s.byName, t.Name)
+	}
+	s.mu.Unlock()
+	if topic == nil {
+		return
+	}
+	for _, p := range topic.Partitions() {
+		if p != nil {
+			s.remove(p)
+		}
+	}
+}
+
+// reconfigure gives the logs their new configs: those of one topic, or all when a broker default changed.
+func (s *Set) reconfigure(im *metadata.Image, changed []metadata.Resource) {
+	for _, r := range changed {
+		switch {
+		case r.Type == metadata.TopicConfig:
+			if t := s.Find(r.Name, metadata.TopicID{}); t != nil {
+				s.configure(im, t)
+			}
+		case r.Type == metadata.BrokerConfig && (r.Name == "" || r.Name == strconv.Itoa(int(s.nodeID))):
+			for t := range s.Topics() {
+				s.configure(im, t)
+			}
+		}
+	}
+}
+
+func (s *Set) configure(im *metadata.Image, t *Topic) {
+	config := s.config(im, t.Name)
+	for _, p := range t.Partitions() {
+		if p != nil && p.log != nil {
+			p.log.SetConfig(config)
+		}
+	}
+}
+
+// Label is the partition's number as a metric label.
+func (p *Partition) Label() string { return strconv.Itoa(int(p.ID)) }
+
+// String names the partition as its folder does.
+func (p *Partition) String() string { return fmt.Sprintf("%s-%d", p.Topic.Name, p.ID) }

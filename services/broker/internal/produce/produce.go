@@ -1,0 +1,141 @@
+// Package produce answers Produce: batches are validated and appended as they came, on the goroutine that read
+// them, and readers that wait for them are served after the producer has its answer.
+package produce
+
+import (
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/cauce-stream/cauce/libs/kafka/server"
+	"github.com/cauce-stream/cauce/libs/log"
+	"github.com/cauce-stream/cauce/libs/record"
+	"github.com/cauce-stream/cauce/services/broker/internal/partition"
+	"github.com/cauce-stream/cauce/services/broker/internal/watch"
+)
+
+const (
+	acksAll    = -1
+	acksLeader = 1
+	acksNone   = 0
+)
+
+// Service answers Produce requests.
+type Service struct {
+	parts *partition.Set
+	pool  sync.Pool
+}
+
+// New makes a Service over the broker's partitions.
+func New(parts *partition.Set) *Service {
+	s := &Service{parts: parts}
+	s.pool.New = func() any { return new(produce) }
+	return s
+}
+
+// produce is one request on its way.
+type produce struct {
+	request kmsg.ProduceRequest
+	results []result
+}
+
+// result is what the response says of one partition.
+type result struct {
+	partition *partition.Partition // nil for a partition that is not here
+	info      log.AppendInfo
+	bytes     int64 // appended
+	err       error
+}
+
+// Handle answers one Produce request; it runs on the connection's reading goroutine.
+func (s *Service) Handle(r *server.Request) {
+	p := s.pool.Get().(*produce)
+	defer s.recycle(p)
+	p.request = kmsg.ProduceRequest{Topics: p.request.Topics[:0]} // fields that a version lacks must not be the last request's
+	if err := r.Decode(&p.request); err != nil {
+		r.Fail(err)
+		return
+	}
+	s.append(p, time.Now().UnixMilli())
+	if p.request.Acks != acksNone {
+		r.Finish(p.appendResponse(r.Begin()), nil, nil)
+	} else if err := p.firstError(); err != nil {
+		// A producer that asked for no answer learns of a failure by the closed connection, as with Kafka.
+		r.Fail(err)
+	} else {
+		r.ReplyNothing()
+	}
+	p.tellReaders()
+}
+
+func (s *Service) append(p *produce, nowMs int64) {
+	q := &p.request
+	for i := range q.Topics {
+		t := &q.Topics[i]
+		for j := range t.Partitions {
+			part := &t.Partitions[j]
+			res := result{bytes: int64(len(part.Records))}
+			if res.partition, res.err = s.parts.Lookup(t.Topic, t.TopicID, part.Partition); res.err == nil {
+				res.err = refusal(q, res.partition.Topic.Name, part.Records)
+			}
+			if res.err == nil {
+				res.info, res.err = res.partition.Append(part.Records, nowMs)
+			}
+			p.results = append(p.results, res)
+		}
+	}
+}
+
+// refusal says why records are not for the log to judge, or nil.
+func refusal(q *kmsg.ProduceRequest, topic string, records []byte) error {
+	switch q.Acks {
+	case acksAll, acksLeader, acksNone:
+	default:
+		return fmt.Errorf("acks %d: %w", q.Acks, kerr.InvalidRequiredAcks)
+	}
+	switch {
+	case isInternal(topic):
+		return fmt.Errorf("%s is written by coordinators only: %w", topic, kerr.InvalidTopicException)
+	case len(records) == 0:
+		return fmt.Errorf("no records: %w", kerr.InvalidRecord)
+	case q.TransactionID != nil || len(records) >= record.HeaderSize && record.Batch(records).IsTransactional():
+		// No coordinator hands out transactional producer ids, so that no transaction can be under way.
+		return fmt.Errorf("no transaction is under way: %w", kerr.InvalidTxnState)
+	case q.Version < 7 && len(records) >= record.HeaderSize && record.Batch(records).Codec() == record.Zstd:
+		return fmt.Errorf("zstd needs Produce v7 (KIP-110): %w", kerr.UnsupportedCompressionType)
+	}
+	return nil
+}
+
+func isInternal(topic string) bool {
+	return topic == "__consumer_offsets" || topic == "__transaction_state" || topic == "__share_group_state"
+}
+
+func (p *produce) firstError() error {
+	for i := range p.results {
+		if err := p.results[i].err; err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// tellReaders wakes the fetches that waited for these records.
+func (p *produce) tellReaders() {
+	var ended watch.Ended
+	for i := range p.results {
+		if res := &p.results[i]; res.err == nil && !res.info.Duplicate {
+			res.partition.Advance(res.bytes, &ended)
+		}
+	}
+	ended.Fire()
+}
+
+func (s *Service) recycle(p *produce) {
+	clear(p.results)
+	p.results = p.results[:0]
+	s.pool.Put(p)
+}
