@@ -116,8 +116,11 @@ func dial(urls string, c Config, d Deps, extra ...nats.Option) (*Conn, error) {
 	return conn, nil
 }
 
-// Flush returns once the server has processed all that was sent before: subscriptions made are then in force there.
+// Flush returns once the server has processed all that was sent before, within the request timeout: subscriptions made
+// are then in force there.
 func (c *Conn) Flush(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, c.requestTimeout)
+	defer cancel()
 	if err := c.nc.FlushWithContext(ctx); err != nil {
 		return fmt.Errorf("%w: flush: %w", ErrUnavailable, err)
 	}

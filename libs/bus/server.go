@@ -46,12 +46,18 @@ func StartServer(c ServerConfig, d Deps) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("bus: embedded server: %w", err)
 	}
-	srv.SetLoggerV2(serverLog{d.Log.Named("nats").Sugar()}, false, false, false)
+	log := serverLog{d.Log.Named("nats").Sugar(), make(chan string, 1)}
+	srv.SetLoggerV2(log, false, false, false)
 	srv.Start()
-	if !srv.ReadyForConnections(serverStartTimeout) {
+	if listens := srv.Addr() != nil || opts.DontListen; !listens || !srv.ReadyForConnections(serverStartTimeout) {
 		srv.Shutdown()
 		srv.WaitForShutdown()
-		return nil, errors.New("bus: embedded server did not start; is its address taken?")
+		select {
+		case reason := <-log.fatal:
+			return nil, fmt.Errorf("bus: embedded server: %s", reason)
+		default:
+			return nil, errors.New("bus: embedded server did not start in time")
+		}
 	}
 	return &Server{srv: srv, token: c.AuthToken}, nil
 }
@@ -73,6 +79,9 @@ func (c ServerConfig) options() (*server.Options, error) {
 		Authorization:         c.AuthToken,
 	}
 	if c.ClusterPort != 0 {
+		if o.DontListen {
+			return nil, errors.New("bus: a server with a cluster must listen for clients, too")
+		}
 		o.Cluster = server.ClusterOpts{Name: "cauce", Host: c.ClusterHost, Port: c.ClusterPort, NoAdvertise: true}
 		if c.AuthToken != "" {
 			o.Cluster.Username, o.Cluster.Password = "cauce", c.AuthToken
@@ -120,11 +129,19 @@ func (s *Server) Close() {
 }
 
 // serverLog carries the server's own log lines at one level less than it gives them: a client that leaves is no fault of ours.
-type serverLog struct{ log *zap.SugaredLogger }
+type serverLog struct {
+	log   *zap.SugaredLogger
+	fatal chan string // what kept the server from starting
+}
 
 func (l serverLog) Noticef(format string, v ...any) { l.log.Debugf(format, v...) }
 func (l serverLog) Warnf(format string, v ...any)   { l.log.Infof(format, v...) }
-func (l serverLog) Fatalf(format string, v ...any)  { l.log.Errorf(format, v...) }
-func (l serverLog) Errorf(format string, v ...any)  { l.log.Warnf(format, v...) }
-func (l serverLog) Debugf(format string, v ...any)  { l.log.Debugf(format, v...) }
-func (l serverLog) Tracef(format string, v ...any)  { l.log.Debugf(format, v...) }
+func (l serverLog) Fatalf(format string, v ...any) {
+	select {
+	case l.fatal <- fmt.Sprintf(format, v...):
+	default:
+	}
+}
+func (l serverLog) Errorf(format string, v ...any) { l.log.Warnf(format, v...) }
+func (l serverLog) Debugf(format string, v ...any) { l.log.Debugf(format, v...) }
+func (l serverLog) Tracef(format string, v ...any) { l.log.Debugf(format, v...) }
