@@ -135,12 +135,15 @@ func (c change) settle(next *metadata.Partition) {
 		}
 		return
 	}
+	// In place of last known ELR members Kafka keeps the last leader.
 	switch {
 	case next.Leader != nobody:
 		next.LastKnownELR = nil
 	case len(next.ISR) == 0 && c.partition.Leader != nobody:
-		// In place of last known ELR members Kafka keeps the last leader.
 		next.LastKnownELR = []int32{c.partition.Leader}
+	case len(next.ISR) == 0 && len(c.partition.ISR) > 0:
+		// The partition was leaderless when ELR came into force.
+		next.LastKnownELR = c.partition.ISR[:1]
 	}
 }
 

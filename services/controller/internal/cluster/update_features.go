@@ -72,6 +72,9 @@ func checkFeature(im *metadata.Image, env Env, u kmsg.UpdateFeaturesRequestFeatu
 		return invalid("Can't downgrade the version of this feature.")
 	case level < now && u.Feature == metadata.FeatureMetadataVersion:
 		return metadataDowngrade(now, level, u.UpgradeType)
+	case level < now && u.Feature == metadata.FeatureELRVersion &&
+		anyPartition(im, func(p *metadata.Partition) bool { return len(p.ISR) == 0 }):
+		return invalid("Can't downgrade while there are partitions without an in-sync replica.")
 	}
 	return nil
 }
