@@ -69,7 +69,11 @@ func (e *configEditor) check(r metadata.Resource, values map[string]string) erro
 				return err
 			}
 		}
-		return configkeys.ValidateBroker(values, r.Name != "")
+		if err := configkeys.ValidateBroker(values, r.Name != ""); err != nil {
+			// Kafka has this one code for any fault of a broker's values (KAFKA-13609).
+			return refuse(kerr.InvalidRequest, "%s", err)
+		}
+		return nil
 	case metadata.BrokerLoggerConfig:
 		if err := e.checkNode(r.Name); err != nil {
 			return err

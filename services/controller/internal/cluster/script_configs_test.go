@@ -46,7 +46,7 @@ func scriptAlter(h *harness, d *datadriven.TestData) string {
 	out := Handle(h.im, h.env, req, anyone)
 	var b strings.Builder
 	for _, r := range out.Response.(*kmsg.AlterConfigsResponse).Resources {
-		fmt.Fprintf(&b, "%d %q: %s\n", r.ResourceType, r.ResourceName, verdict(r.ErrorCode, r.ErrorMessage))
+		fmt.Fprintf(&b, "%d %q: %s\n", r.ResourceType, r.ResourceName, configVerdict(r.ErrorCode, r.ErrorMessage))
 	}
 	return b.String() + h.commit(out.Records)
 }
@@ -67,7 +67,7 @@ func scriptIncrementalAlter(h *harness, d *datadriven.TestData) string {
 	out := Handle(h.im, h.env, req, anyone)
 	var b strings.Builder
 	for _, r := range out.Response.(*kmsg.IncrementalAlterConfigsResponse).Resources {
-		fmt.Fprintf(&b, "%d %q: %s\n", r.ResourceType, r.ResourceName, verdict(r.ErrorCode, r.ErrorMessage))
+		fmt.Fprintf(&b, "%d %q: %s\n", r.ResourceType, r.ResourceName, configVerdict(r.ErrorCode, r.ErrorMessage))
 	}
 	return b.String() + h.commit(out.Records)
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/cockroachdb/datadriven"
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/cauce-stream/cauce/libs/metadata"
@@ -210,7 +211,11 @@ func scriptCreateTopics(h *harness, d *datadriven.TestData) string {
 	out := Handle(h.im, h.env, req, anyone)
 	var b strings.Builder
 	for _, t := range out.Response.(*kmsg.CreateTopicsResponse).Topics {
-		fmt.Fprintf(&b, "%s: %s", t.Topic, verdict(t.ErrorCode, t.ErrorMessage))
+		show := verdict
+		if t.ErrorCode == kerr.InvalidConfig.Code {
+			show = configVerdict
+		}
+		fmt.Fprintf(&b, "%s: %s", t.Topic, show(t.ErrorCode, t.ErrorMessage))
 		if t.ErrorCode == 0 {
 			fmt.Fprintf(&b, " partitions %d replication factor %d", t.NumPartitions, t.ReplicationFactor)
 			for _, c := range t.Configs {
