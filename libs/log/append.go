@@ -261,7 +261,9 @@ func (l *Log) roll(base, nowMs int64) error {
 	segs := *l.segments.Load()
 	l.setSegments(append(segs[:len(segs):len(segs)], s))
 	l.rolled = true
-	l.wantsFlush()
+	if l.onRoll != nil {
+		l.onRoll(l)
+	}
 	return nil
 }
 

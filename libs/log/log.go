@@ -31,10 +31,12 @@ type Options struct {
 	TopicID        TopicID // written to partition.metadata unless zero; must be the one that is there
 	NowMs          int64
 
-	// OnRoll is told when a segment is complete and waits to be flushed (FlushRolled). OnFailure is told when an I/O
-	// error has fenced the log. Both are called with the log locked and must not call it back.
-	OnRoll    func(*Log)
-	OnFailure func(*Log, error)
+	// OnRoll is told when a segment is complete and waits to be flushed (FlushRolled), OnTruncate when the recovery point
+	// went back and its checkpoint has to follow, OnFailure when an I/O error has fenced the log. They are called with the
+	// log locked and must not call it back.
+	OnRoll     func(*Log)
+	OnTruncate func(*Log)
+	OnFailure  func(*Log, error)
 
 	FS *disk.FS // for tests; nil is the file system
 }
@@ -44,15 +46,16 @@ type Options struct {
 // Lock order: flushMu, mu, tail.mu, then the locks inside segments and epochs. mu is never held over an fsync, and
 // readers never take it.
 type Log struct {
-	dir       string
-	topic     string
-	partition int32
-	topicID   TopicID
-	logger    *zap.Logger
-	fs        *disk.FS
-	onRoll    func(*Log)
-	onFailure func(*Log, error)
-	config    atomic.Pointer[Config]
+	dir        string
+	topic      string
+	partition  int32
+	topicID    TopicID
+	logger     *zap.Logger
+	fs         *disk.FS
+	onRoll     func(*Log)
+	onTruncate func(*Log)
+	onFailure  func(*Log, error)
+	config     atomic.Pointer[Config]
 
 	// start ≤ highWatermark ≤ end, but for a moment while records are truncated.
 	start         atomic.Int64
@@ -314,7 +317,11 @@ func (l *Log) Topic() string { return l.topic }
 func (l *Log) Partition() int32 { return l.partition }
 
 // TopicID is the id in partition.metadata, zero when unknown.
-func (l *Log) TopicID() TopicID { return l.topicID }
+func (l *Log) TopicID() TopicID {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.topicID
+}
 
 // Dir is the log's folder.
 func (l *Log) Dir() string { return l.dir }

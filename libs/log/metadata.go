@@ -50,6 +50,27 @@ func (l *Log) loadMetadata(exists bool) error {
 		}
 		l.logger.Warn("ignoring the topic id of a folder", zap.String("dir", l.dir), zap.Error(err))
 	}
+	return l.writeMetadata()
+}
+
+// SetTopicID gives a folder that has none its topic's id. The error wraps kerr.InconsistentTopicID when it has another.
+func (l *Log) SetTopicID(id TopicID) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if id == (TopicID{}) || id == l.topicID {
+		return nil
+	}
+	if l.topicID != (TopicID{}) {
+		return fmt.Errorf("%s holds topic id %x, not %x: %w", l.dir, l.topicID, id, kerr.InconsistentTopicID)
+	}
+	l.topicID = id
+	if err := l.writeMetadata(); err != nil {
+		return l.fail("topic id", err)
+	}
+	return nil
+}
+
+func (l *Log) writeMetadata() error {
 	if l.topicID == (TopicID{}) {
 		return nil
 	}

@@ -26,7 +26,7 @@ func Open(dir string, o Options) (*Log, error) {
 	}
 	l := &Log{
 		dir: dir, topic: topic, partition: partition, topicID: o.TopicID,
-		logger: o.Logger, fs: o.FS, onRoll: o.OnRoll, onFailure: o.OnFailure, lastMs: o.NowMs,
+		logger: o.Logger, fs: o.FS, onRoll: o.OnRoll, onTruncate: o.OnTruncate, onFailure: o.OnFailure, lastMs: o.NowMs,
 	}
 	if l.logger == nil {
 		l.logger = zap.NewNop()

@@ -45,7 +45,9 @@ func (l *Log) TruncateTo(offset int64) error {
 		return l.fail("rebuild producer state", err)
 	}
 	l.settle()
-	l.wantsFlush()
+	if l.onTruncate != nil {
+		l.onTruncate(l)
+	}
 	return nil
 }
 
@@ -179,7 +181,9 @@ func (l *Log) restartAt(base, start, nowMs int64) error {
 	l.start.Store(start)
 	l.tail.mu.Unlock()
 	l.settle()
-	l.wantsFlush()
+	if l.onTruncate != nil {
+		l.onTruncate(l)
+	}
 	return nil
 }
 
@@ -195,13 +199,6 @@ func (l *Log) discard(segs []*segment, nowMs int64) error {
 		return nil
 	}
 	return l.fs.SyncDir(l.dir)
-}
-
-// wantsFlush tells the owner that FlushRolled has something to do, or that the recovery point went back. mu is held.
-func (l *Log) wantsFlush() {
-	if l.onRoll != nil {
-		l.onRoll(l)
-	}
 }
 
 // DeleteRecords moves the log start offset up to offset (-1: the high watermark) and returns the new low watermark.

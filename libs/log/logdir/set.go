@@ -1,18 +1,28 @@
 // Package logdir keeps the log directories of one broker: it finds and opens the partition folders, creates, deletes and
 // places logs, and drives their periodic duties.
+//
+// A directory that fails goes offline alone: its logs answer KafkaStorageError and the others carry on.
 package logdir
 
 import (
 	"context"
 	"errors"
+	"fmt"
 	"iter"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"sync"
+	"time"
 
+	"github.com/twmb/franz-go/pkg/kerr"
 	"go.uber.org/zap"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/cauce-stream/cauce/libs/log"
+	"github.com/cauce-stream/cauce/libs/log/internal/disk"
 )
-
-var errUnfinished = errors.New("logdir: not built yet")
 
 // Options says how to open a set of log directories. Times are in milliseconds; zero takes Kafka's default.
 type Options struct {
@@ -22,64 +32,336 @@ type Options struct {
 
 	// ConfigFor gives the config of a topic's logs; nil gives log.DefaultConfig.
 	ConfigFor func(topic string) log.Config
-	// OnFailure is told once per directory that went offline. It must not call back into the Set.
+	// OnFailure is told once per directory that goes offline while the Set runs. It must not call back into the Set.
 	OnFailure func(dir string, err error)
 	// NowMs is the clock; nil is the wall clock.
 	NowMs func() int64
 
 	RecoveryThreads           int   // num.recovery.threads.per.data.dir; 0 = number of CPUs
 	RetentionCheckMs          int64 // log.retention.check.interval.ms, 300000
-	FlushSchedulerMs          int64 // log.flush.scheduler.interval.ms: how often flush.ms is looked at, 1000
+	FlushSchedulerMs          int64 // log.flush.scheduler.interval.ms: how often flush.ms and due deletions are looked at, 1000
 	RecoveryPointCheckpointMs int64 // log.flush.offset.checkpoint.interval.ms, 60000
 	StartOffsetCheckpointMs   int64 // log.flush.start.offset.checkpoint.interval.ms, 60000
 	HighWatermarkCheckpointMs int64 // replica.high.watermark.checkpoint.interval.ms, 5000
 	ProducerExpirationCheckMs int64 // producer.id.expiration.check.interval.ms, 600000
+
+	FS *disk.FS // for tests; nil is the file system
 }
 
-// Set is the log directories of one broker.
-type Set struct{}
+func (o *Options) setDefaults() {
+	for p, v := range map[*int64]int64{
+		&o.RetentionCheckMs: 300_000, &o.FlushSchedulerMs: 1000, &o.RecoveryPointCheckpointMs: 60_000,
+		&o.StartOffsetCheckpointMs: 60_000, &o.HighWatermarkCheckpointMs: 5000, &o.ProducerExpirationCheckMs: 600_000,
+	} {
+		if *p <= 0 {
+			*p = v
+		}
+	}
+	if o.RecoveryThreads <= 0 {
+		o.RecoveryThreads = runtime.GOMAXPROCS(0)
+	}
+	if o.Logger == nil {
+		o.Logger = zap.NewNop()
+	}
+	if o.ConfigFor == nil {
+		o.ConfigFor = func(string) log.Config { return log.DefaultConfig() }
+	}
+	if o.NowMs == nil {
+		o.NowMs = func() int64 { return time.Now().UnixMilli() }
+	}
+}
+
+// Set is the log directories of one broker. Methods are safe for concurrent use.
+type Set struct {
+	o    Options
+	dirs []*dir
+
+	creating sync.Mutex // one Create or Delete at a time
+	mu       sync.RWMutex
+	logs     map[key]placed // changed under both
+}
+
+// placed is a log and where it lies.
+type placed struct {
+	*log.Log
+	dir *dir
+}
 
 // Open locks and loads the directories, creating those that are missing. It returns when every log is recovered. A
 // directory that fails is offline; an error means that none is left, or that a directory belongs to another node,
 // cluster or process.
-func Open(ctx context.Context, dirs []string, o Options) (*Set, error) { return nil, errUnfinished }
-
-// Run drives the periodic duties until ctx ends. Close still has to be called.
-func (s *Set) Run(ctx context.Context) error { return nil }
-
-// Close closes every log in order, writes the checkpoints and the clean-shutdown marker and gives up the locks.
-func (s *Set) Close() error { return nil }
-
-// Log finds the log of a partition.
-func (s *Set) Log(topic string, partition int32) (*log.Log, bool) { return nil, false }
-
-// Create makes the log of a partition in the online directory with the fewest logs; an existing log of the same topic id
-// is returned as it is. Another id is an error wrapping kerr.InconsistentTopicID.
-func (s *Set) Create(topic string, partition int32, id log.TopicID, c log.Config) (*log.Log, error) {
-	return nil, errUnfinished
+func Open(ctx context.Context, dirs []string, o Options) (*Set, error) {
+	o.setDefaults()
+	s := &Set{o: o, logs: map[key]placed{}}
+	for _, path := range dirs {
+		s.dirs = append(s.dirs, newDir(filepath.Clean(path), o.Logger, o.FS))
+	}
+	errs := make([]error, len(s.dirs))
+	var wg sync.WaitGroup
+	for i, d := range s.dirs {
+		wg.Go(func() { errs[i] = s.openDir(ctx, d) })
+	}
+	wg.Wait()
+	all := errors.Join(errs...)
+	online := 0
+	for i, d := range s.dirs {
+		if errs[i] == nil {
+			online++
+			continue
+		}
+		s.takeOffline(d, errs[i])
+	}
+	if errors.Is(all, errMismatch) || ctx.Err() != nil || online == 0 {
+		s.abandon()
+		if all == nil {
+			all = errors.New("no log directory is given")
+		}
+		return nil, all
+	}
+	return s, nil
 }
 
-// Delete takes the partition's log away: its folder is renamed at once and removed after file.delete.delay.ms.
-func (s *Set) Delete(topic string, partition int32) error { return errUnfinished }
+// openDir brings one directory up.
+func (s *Set) openDir(ctx context.Context, d *dir) error {
+	if err := d.fs.MkdirAll(d.path); err != nil {
+		return err
+	}
+	if err := d.acquire(); err != nil {
+		return err
+	}
+	if err := d.identify(s.o.NodeID, s.o.ClusterID); err != nil {
+		return err
+	}
+	logs, err := d.load(ctx, s.o.RecoveryThreads, s.o.NowMs(), func(path string, o log.Options) (*log.Log, error) {
+		topic, _, _ := log.ParseDirName(filepath.Base(path))
+		return s.openLog(d, path, s.o.ConfigFor(topic), o)
+	})
+	if err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, l := range logs {
+		k := key{l.Topic(), l.Partition()}
+		if other, ok := s.logs[k]; ok {
+			return fmt.Errorf("%s lies in %s and in %s", filepath.Base(l.Dir()), other.dir.path, d.path)
+		}
+		s.logs[k] = placed{l, d}
+	}
+	return nil
+}
 
-// All yields every online log, in no particular order.
-func (s *Set) All() iter.Seq[*log.Log] { return func(func(*log.Log) bool) {} }
+func (s *Set) openLog(d *dir, path string, c log.Config, o log.Options) (*log.Log, error) {
+	o.Config, o.Logger, o.FS = c, s.o.Logger, s.o.FS
+	o.OnRoll = func(l *log.Log) { d.enqueue(l, false) }
+	o.OnTruncate = func(l *log.Log) { d.enqueue(l, true) }
+	o.OnFailure = func(_ *log.Log, err error) { s.takeOffline(d, err) }
+	return log.Open(path, o)
+}
+
+// takeOffline ends all use of a directory. It may be called with a log locked.
+func (s *Set) takeOffline(d *dir, cause error) {
+	err := fmt.Errorf("log directory %s is offline: %w: %w", d.path, kerr.KafkaStorageError, cause)
+	if !d.failed.CompareAndSwap(nil, &err) {
+		return
+	}
+	d.logger.Error("log directory is offline", zap.Error(cause))
+	s.mu.RLock()
+	for _, l := range s.logs {
+		if l.dir == d {
+			l.Fence(err)
+		}
+	}
+	s.mu.RUnlock()
+	if s.o.OnFailure != nil {
+		s.o.OnFailure(d.path, err)
+	}
+}
+
+// abandon gives up what Open has taken.
+func (s *Set) abandon() {
+	for _, l := range s.logs {
+		l.Fence(fmt.Errorf("%s is closed: %w", l.Dir(), kerr.KafkaStorageError))
+		l.Close()
+	}
+	for _, d := range s.dirs {
+		d.release()
+	}
+}
+
+// Log finds the log of a partition. That of a directory that has gone offline answers only errors.
+func (s *Set) Log(topic string, partition int32) (*log.Log, bool) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	l, ok := s.logs[key{topic, partition}]
+	return l.Log, ok
+}
+
+// All yields every log, in no particular order, those of directories that have gone offline too.
+func (s *Set) All() iter.Seq[*log.Log] {
+	return func(yield func(*log.Log) bool) {
+		for _, l := range s.snapshot(nil) {
+			if !yield(l) {
+				return
+			}
+		}
+	}
+}
+
+// snapshot is the logs of d, or all of them.
+func (s *Set) snapshot(d *dir) []*log.Log {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	logs := make([]*log.Log, 0, len(s.logs))
+	for _, l := range s.logs {
+		if d == nil || l.dir == d {
+			logs = append(logs, l.Log)
+		}
+	}
+	return logs
+}
+
+// Create makes the log of a partition in the online directory with the fewest logs; an existing log of the same topic id
+// is returned as it is. Errors wrap kerr.InconsistentTopicID when it has another id and kerr.KafkaStorageError, also when
+// the partition may lie in a directory that is offline.
+func (s *Set) Create(topic string, partition int32, id log.TopicID, c log.Config) (*log.Log, error) {
+	s.creating.Lock()
+	defer s.creating.Unlock()
+	k := key{topic, partition}
+	s.mu.RLock()
+	existing, ok := s.logs[k]
+	s.mu.RUnlock()
+	if ok {
+		if err := existing.SetTopicID(id); err != nil {
+			return nil, err
+		}
+		return existing.Log, nil
+	}
+	d, err := s.place(k)
+	if err != nil {
+		return nil, err
+	}
+	if d.isStale(k) {
+		// The checkpoint files know an earlier log of the name, whose offsets must not meet this one after a crash.
+		if err := s.checkpoint(d, recoveryPointFile, startOffsetFile, highWatermarkFile); err != nil {
+			return nil, err
+		}
+	}
+	l, err := s.openLog(d, d.partitionPath(k), c, log.Options{TopicID: id, NowMs: s.o.NowMs()})
+	if err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	s.logs[k] = placed{l, d}
+	s.mu.Unlock()
+	if err := d.err(); err != nil {
+		l.Fence(err) // it went offline meanwhile
+		return nil, err
+	}
+	return l, nil
+}
+
+// place chooses the directory for a new log.
+func (s *Set) place(k key) (*dir, error) {
+	counts := map[*dir]int{}
+	s.mu.RLock()
+	for _, l := range s.logs {
+		counts[l.dir]++
+	}
+	s.mu.RUnlock()
+	var best *dir
+	for _, d := range s.dirs {
+		if err := d.err(); err == nil {
+			if best == nil || counts[d] < counts[best] {
+				best = d
+			}
+		} else if _, statErr := os.Stat(d.partitionPath(k)); !os.IsNotExist(statErr) {
+			return nil, err // a replica born anew would pass for one that has lost everything
+		}
+	}
+	if best == nil {
+		return nil, s.dirs[0].err()
+	}
+	return best, nil
+}
+
+// Delete takes the partition's log away: its folder is renamed at once and removed after file.delete.delay.ms. It is no
+// error when there is none.
+func (s *Set) Delete(topic string, partition int32) error {
+	s.creating.Lock()
+	defer s.creating.Unlock()
+	k := key{topic, partition}
+	s.mu.Lock()
+	l, ok := s.logs[k]
+	delete(s.logs, k)
+	s.mu.Unlock()
+	if !ok {
+		return nil
+	}
+	if err := l.dir.doom(l.Log, s.o.NowMs()+l.Config().FileDeleteDelayMs); err != nil {
+		s.takeOffline(l.dir, err)
+		return l.dir.err()
+	}
+	return nil
+}
 
 // DirInfo describes one directory, as DescribeLogDirs does.
 type DirInfo struct {
 	Path        string
 	ID          [16]byte // directory.id
 	Err         error    // why it is offline, wrapping kerr.KafkaStorageError; nil when it is online
-	TotalBytes  int64
+	TotalBytes  int64    // of its file system; -1 when unknown
 	UsableBytes int64
 	Logs        []*log.Log
 }
 
 // Describe describes every directory.
-func (s *Set) Describe() []DirInfo { return nil }
+func (s *Set) Describe() []DirInfo {
+	infos := make([]DirInfo, len(s.dirs))
+	for i, d := range s.dirs {
+		infos[i] = DirInfo{Path: d.path, ID: d.id, Err: d.err(), TotalBytes: -1, UsableBytes: -1}
+		if infos[i].Err == nil {
+			infos[i].TotalBytes, infos[i].UsableBytes = d.usage()
+			infos[i].Logs = s.snapshot(d)
+		}
+	}
+	return infos
+}
 
-// CheckpointHighWatermarks writes replication-offset-checkpoint, as Run does every 5 s.
-func (s *Set) CheckpointHighWatermarks() error { return nil }
+// Close closes every log in order, writes the checkpoints and the clean-shutdown marker and gives up the locks. Run must
+// have returned. The Set is of no use afterwards.
+func (s *Set) Close() error {
+	var failed error
+	for _, d := range s.dirs {
+		if d.err() == nil {
+			failed = errors.Join(failed, s.closeDir(d))
+		}
+		for _, l := range s.snapshot(d) {
+			l.Close() // those that are open still let go of their files
+		}
+		d.release()
+	}
+	return failed
+}
 
-// CheckpointStartOffsets writes log-start-offset-checkpoint, so that a DeleteRecords outlives a crash.
-func (s *Set) CheckpointStartOffsets() error { return nil }
+func (s *Set) closeDir(d *dir) error {
+	logs := s.snapshot(d)
+	var group errgroup.Group
+	group.SetLimit(s.o.RecoveryThreads)
+	for _, l := range logs {
+		group.Go(l.Close)
+	}
+	if err := group.Wait(); err != nil {
+		return err
+	}
+	if err := s.checkpoint(d, recoveryPointFile, startOffsetFile, highWatermarkFile); err != nil {
+		return err
+	}
+	// Kafka keeps the broker's registration epoch here, -1 when it has none.
+	return d.fs.WriteFile(filepath.Join(d.path, cleanFile), []byte(`{"version":0,"brokerEpoch":-1}`), true)
+}
+
+// online is the directories that are not offline.
+func (s *Set) online() []*dir {
+	return slices.DeleteFunc(slices.Clone(s.dirs), func(d *dir) bool { return d.err() != nil })
+}

@@ -1,0 +1,318 @@
+package logdir
+
+import (
+	"context"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"iter"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"go.uber.org/zap"
+	"golang.org/x/sync/errgroup"
+	"golang.org/x/sys/unix"
+
+	"github.com/cauce-stream/cauce/libs/log"
+	"github.com/cauce-stream/cauce/libs/log/internal/disk"
+)
+
+const (
+	lockFile   = ".lock"
+	cleanFile  = ".kafka_cleanshutdown"
+	deleteMark = "-delete"
+)
+
+// dir is one log directory.
+type dir struct {
+	path   string
+	id     [16]byte
+	logger *zap.Logger
+	fs     *disk.FS
+	lock   *os.File
+	failed atomic.Pointer[error] // why it is offline
+
+	mu       sync.Mutex // guards what follows and the writing of checkpoints
+	doomed   []doomed
+	stale    map[key]struct{}  // partitions that the checkpoint files may name although they are gone
+	checksum map[string]uint32 // of the checkpoint files as written last
+
+	queueMu   sync.Mutex
+	queue     map[*log.Log]struct{} // logs with complete segments to flush
+	truncated bool                  // some recovery point went back
+	wake      chan struct{}         // has one token when the queue is not empty
+}
+
+// doomed is a folder of a deleted partition.
+type doomed struct {
+	path  string
+	dueMs int64
+}
+
+func newDir(path string, logger *zap.Logger, fs *disk.FS) *dir {
+	return &dir{
+		path: path, logger: logger.With(zap.String("logDir", path)), fs: fs,
+		stale: map[key]struct{}{}, checksum: map[string]uint32{}, queue: map[*log.Log]struct{}{}, wake: make(chan struct{}, 1),
+	}
+}
+
+// err is why the directory is offline, or nil.
+func (d *dir) err() error {
+	if p := d.failed.Load(); p != nil {
+		return *p
+	}
+	return nil
+}
+
+// acquire locks the directory against other processes, as Kafka does (fcntl), and other Sets.
+func (d *dir) acquire() error {
+	f, err := os.OpenFile(filepath.Join(d.path, lockFile), os.O_RDWR|os.O_CREATE, 0o644)
+	if err != nil {
+		return err
+	}
+	lk := unix.Flock_t{Type: unix.F_WRLCK}
+	if err := unix.FcntlFlock(f.Fd(), unix.F_OFD_SETLK, &lk); err != nil {
+		f.Close()
+		if errors.Is(err, unix.EAGAIN) || errors.Is(err, unix.EACCES) {
+			return fmt.Errorf("%s is in use by another process: %w", d.path, errMismatch)
+		}
+		return fmt.Errorf("lock %s: %w", d.path, err)
+	}
+	d.lock = f
+	return nil
+}
+
+func (d *dir) release() {
+	if d.lock != nil {
+		d.lock.Close()
+		d.lock = nil
+	}
+}
+
+// takeCleanMark tells whether the directory was closed in order. The mark is gone, on the disk too, before anything
+// changes.
+func (d *dir) takeCleanMark() (bool, error) {
+	path := filepath.Join(d.path, cleanFile)
+	if _, err := os.Stat(path); err != nil {
+		if os.IsNotExist(err) {
+			return false, nil
+		}
+		return false, err
+	}
+	if err := d.fs.Remove(path); err != nil {
+		return false, err
+	}
+	return true, d.fs.SyncDir(d.path)
+}
+
+// load opens every partition folder, on threads goroutines.
+func (d *dir) load(ctx context.Context, threads int, nowMs int64, open func(path string, o log.Options) (*log.Log, error)) ([]*log.Log, error) {
+	clean, err := d.takeCleanMark()
+	if err != nil {
+		return nil, err
+	}
+	var points [3]map[key]int64
+	for i, name := range []string{recoveryPointFile, startOffsetFile, highWatermarkFile} {
+		if points[i], err = d.readCheckpoint(name); err != nil {
+			return nil, err
+		}
+		for k := range points[i] {
+			d.stale[k] = struct{}{}
+		}
+	}
+	folders, err := d.folders(nowMs)
+	if err != nil {
+		return nil, err
+	}
+	if !clean && len(folders) > 0 {
+		d.logger.Info("recovering after an unclean shutdown", zap.Int("logs", len(folders)))
+	}
+	logs := make([]*log.Log, len(folders))
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(threads)
+	for i, k := range folders {
+		delete(d.stale, k)
+		group.Go(func() error {
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			l, err := open(d.partitionPath(k), log.Options{
+				RecoveryPoint: points[0][k], LogStartOffset: points[1][k], HighWatermark: points[2][k],
+				CleanShutdown: clean, NowMs: nowMs,
+			})
+			logs[i] = l
+			return err
+		})
+	}
+	if err := group.Wait(); err != nil {
+		for _, l := range logs {
+			if l != nil {
+				l.Fence(fmt.Errorf("%s is offline: %w", d.path, kerr.KafkaStorageError))
+				l.Close()
+			}
+		}
+		return nil, err
+	}
+	return logs, nil
+}
+
+// folders lists the partitions of the directory. Those being deleted are doomed, those of others are left alone.
+func (d *dir) folders(nowMs int64) ([]key, error) {
+	entries, err := os.ReadDir(d.path)
+	if err != nil {
+		return nil, err
+	}
+	var found []key
+	for _, e := range entries {
+		name := e.Name()
+		if !e.IsDir() || name == "__cluster_metadata-0" {
+			continue
+		}
+		if strings.HasSuffix(name, deleteMark) {
+			d.doomed = append(d.doomed, doomed{filepath.Join(d.path, name), nowMs})
+		} else if topic, partition, ok := log.ParseDirName(name); ok {
+			found = append(found, key{topic, partition})
+		}
+	}
+	return found, nil
+}
+
+func (d *dir) partitionPath(k key) string {
+	return filepath.Join(d.path, fmt.Sprintf("%s-%d", k.topic, k.partition))
+}
+
+// doom renames the folder of a log that is deleted.
+func (d *dir) doom(l *log.Log, dueMs int64) error {
+	id := newID()
+	suffix := fmt.Sprintf("-%d.%s%s", l.Partition(), hex.EncodeToString(id[:]), deleteMark)
+	topic := l.Topic()
+	topic = topic[:min(len(topic), 255-len(suffix))] // the longest file name
+	path := filepath.Join(d.path, topic+suffix)
+	err := l.Retire(path)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.stale[key{l.Topic(), l.Partition()}] = struct{}{}
+	if err == nil {
+		d.doomed = append(d.doomed, doomed{path, dueMs})
+	}
+	return err
+}
+
+// sweep removes the folders of deleted partitions that are due.
+func (d *dir) sweep(nowMs int64) error {
+	d.mu.Lock()
+	due := slices.Clone(d.doomed)
+	d.doomed = slices.DeleteFunc(d.doomed, func(x doomed) bool { return x.dueMs <= nowMs })
+	d.mu.Unlock()
+	var failed error
+	for _, x := range due {
+		if x.dueMs <= nowMs {
+			failed = errors.Join(failed, d.fs.Remove(x.path))
+		}
+	}
+	return failed
+}
+
+// checkpoint writes one checkpoint file, unless it would be what it is already. d.mu is held.
+func (d *dir) checkpoint(name string, n int, entries iter.Seq2[key, int64]) error {
+	content := encodeCheckpoint(n, entries)
+	sum := crc32.ChecksumIEEE(content)
+	if last, ok := d.checksum[name]; ok && last == sum {
+		return nil
+	}
+	if err := d.fs.WriteFile(filepath.Join(d.path, name), content, true); err != nil {
+		return err
+	}
+	d.checksum[name] = sum
+	return nil
+}
+
+// checkpoints writes the named checkpoint files for the logs of the directory.
+func (d *dir) checkpoints(logs []*log.Log, names ...string) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	slices.SortFunc(logs, func(a, b *log.Log) int {
+		if c := strings.Compare(a.Topic(), b.Topic()); c != 0 {
+			return c
+		}
+		return int(a.Partition()) - int(b.Partition())
+	})
+	for _, name := range names {
+		n := len(logs)
+		of := map[string]func(*log.Log) int64{
+			recoveryPointFile: (*log.Log).RecoveryPoint, startOffsetFile: (*log.Log).StartOffset, highWatermarkFile: (*log.Log).HighWatermark,
+		}[name]
+		if name == startOffsetFile {
+			n = 0
+			for _, l := range logs {
+				if l.StartOffset() > 0 {
+					n++
+				}
+			}
+		}
+		err := d.checkpoint(name, n, func(yield func(key, int64) bool) {
+			for _, l := range logs {
+				offset := of(l)
+				if name == startOffsetFile && offset == 0 {
+					continue
+				}
+				if !yield(key{l.Topic(), l.Partition()}, offset) {
+					return
+				}
+			}
+		})
+		if err != nil {
+			return err
+		}
+	}
+	if len(names) == 3 {
+		clear(d.stale)
+	}
+	return nil
+}
+
+// isStale tells whether the checkpoint files may still hold offsets of an earlier log of the partition.
+func (d *dir) isStale(k key) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	_, ok := d.stale[k]
+	return ok
+}
+
+// enqueue is called with the log locked.
+func (d *dir) enqueue(l *log.Log, truncated bool) {
+	d.queueMu.Lock()
+	d.queue[l] = struct{}{}
+	d.truncated = d.truncated || truncated
+	d.queueMu.Unlock()
+	select {
+	case d.wake <- struct{}{}:
+	default:
+	}
+}
+
+// drain takes the queue.
+func (d *dir) drain() (logs []*log.Log, truncated bool) {
+	d.queueMu.Lock()
+	defer d.queueMu.Unlock()
+	logs, truncated = slices.Collect(maps.Keys(d.queue)), d.truncated
+	clear(d.queue)
+	d.truncated = false
+	return logs, truncated
+}
+
+// usage is the size of the file system the directory lies on, and what is free for us.
+func (d *dir) usage() (total, usable int64) {
+	var s unix.Statfs_t
+	if err := unix.Statfs(d.path, &s); err != nil {
+		return -1, -1
+	}
+	return int64(s.Blocks) * s.Bsize, int64(s.Bavail) * s.Bsize
+}

@@ -1,0 +1,135 @@
+package logdir
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+)
+
+// Run drives the periodic duties until ctx ends: retention, flush.ms, checkpoints, expiry of producers, removal of deleted
+// files, and one flusher per directory for segments that are complete. Close still has to be called.
+func (s *Set) Run(ctx context.Context) error {
+	var wg sync.WaitGroup
+	for _, d := range s.dirs {
+		wg.Go(func() { s.flusher(ctx, d) })
+	}
+	s.duties(ctx)
+	wg.Wait()
+	return nil
+}
+
+// duty is something to do every so often.
+type duty struct {
+	everyMs int64
+	do      func(nowMs int64)
+	dueMs   int64
+}
+
+func (s *Set) duties(ctx context.Context) {
+	list := []*duty{
+		{everyMs: s.o.FlushSchedulerMs, do: s.tidy},
+		{everyMs: s.o.HighWatermarkCheckpointMs, do: func(int64) { _ = s.CheckpointHighWatermarks() }},
+		{everyMs: s.o.RecoveryPointCheckpointMs, do: s.rest},
+		{everyMs: s.o.StartOffsetCheckpointMs, do: func(int64) { _ = s.CheckpointStartOffsets() }},
+		{everyMs: s.o.RetentionCheckMs, do: s.Retain},
+		{everyMs: s.o.ProducerExpirationCheckMs, do: func(nowMs int64) {
+			for l := range s.All() {
+				l.ExpireProducers(nowMs)
+			}
+		}},
+	}
+	now := s.o.NowMs()
+	shortest := list[0].everyMs
+	for _, d := range list {
+		d.dueMs = now + d.everyMs
+		shortest = min(shortest, d.everyMs)
+	}
+	tick := time.NewTicker(time.Duration(shortest) * time.Millisecond)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		for _, d := range list {
+			if now := s.o.NowMs(); now >= d.dueMs && ctx.Err() == nil {
+				d.do(now)
+				d.dueMs = now + d.everyMs
+			}
+		}
+	}
+}
+
+// tidy does what is due now: flushes by flush.ms and removes what was deleted long enough ago. Failures take the directory
+// offline by themselves.
+func (s *Set) tidy(nowMs int64) {
+	for l := range s.All() {
+		_ = l.FlushIfOlder(nowMs)
+		_ = l.Purge(nowMs)
+	}
+	for _, d := range s.online() {
+		if err := d.sweep(nowMs); err != nil {
+			s.takeOffline(d, err)
+		}
+	}
+}
+
+// rest lets idle logs rest and writes the recovery points.
+func (s *Set) rest(nowMs int64) {
+	for l := range s.All() {
+		_ = l.Rest(nowMs - s.o.RecoveryPointCheckpointMs)
+	}
+	for _, d := range s.online() {
+		_ = s.checkpoint(d, recoveryPointFile)
+	}
+}
+
+// Retain applies retention to every log, as Run does every log.retention.check.interval.ms.
+func (s *Set) Retain(nowMs int64) {
+	for l := range s.All() {
+		_, _ = l.Retain(nowMs)
+	}
+}
+
+// flusher flushes what the directory's logs have completed.
+func (s *Set) flusher(ctx context.Context, d *dir) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-d.wake:
+		}
+		logs, truncated := d.drain()
+		for _, l := range logs {
+			_ = l.FlushRolled()
+		}
+		if truncated && d.err() == nil {
+			_ = s.checkpoint(d, recoveryPointFile)
+		}
+	}
+}
+
+// CheckpointHighWatermarks writes replication-offset-checkpoint, as Run does every 5 s.
+func (s *Set) CheckpointHighWatermarks() error { return s.checkpointAll(highWatermarkFile) }
+
+// CheckpointStartOffsets writes log-start-offset-checkpoint, so that a DeleteRecords outlives a crash.
+func (s *Set) CheckpointStartOffsets() error { return s.checkpointAll(startOffsetFile) }
+
+func (s *Set) checkpointAll(name string) error {
+	var failed error
+	for _, d := range s.online() {
+		failed = errors.Join(failed, s.checkpoint(d, name))
+	}
+	return failed
+}
+
+// checkpoint writes checkpoint files of one directory; a failure takes it offline.
+func (s *Set) checkpoint(d *dir, names ...string) error {
+	if err := d.checkpoints(s.snapshot(d), names...); err != nil {
+		s.takeOffline(d, err)
+		return d.err()
+	}
+	return nil
+}
