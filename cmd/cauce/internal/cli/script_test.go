@@ -136,7 +136,7 @@ var volatile = []struct {
 	pattern *regexp.Regexp
 	word    string
 }{
-	{regexp.MustCompile(`\b[A-Za-z0-9_-]{22}\b`), "ID"},
+	{regexp.MustCompile(`(?m)([ "])[A-Za-z0-9_-]{22}("|$)`), "${1}ID${2}"},
 	{regexp.MustCompile(`127\.0\.0\.1:\d{4,5}`), "HOST:PORT"},
 	{regexp.MustCompile(`"port": \d+`), `"port": PORT`},
 	{regexp.MustCompile(`"timestamp":\d{13}`), `"timestamp":MS`},

@@ -35,12 +35,15 @@ type header struct {
 
 // Append appends r and a line feed to dst.
 func Append(dst []byte, r *kgo.Record) []byte {
+	return AppendTyped(dst, r, r.Attrs.TimestampType() == 1)
+}
+
+// AppendTyped is Append for a record that does not know itself who gave it its timestamp: the leader
+// or the producer.
+func AppendTyped(dst []byte, r *kgo.Record, appendTime bool) []byte {
 	ms := r.Timestamp.UnixMilli()
-	out := record{Topic: r.Topic, Partition: &r.Partition, Offset: &r.Offset, Timestamp: &ms}
-	switch r.Attrs.TimestampType() {
-	case 0:
-		out.Type = "create"
-	case 1:
+	out := record{Topic: r.Topic, Partition: &r.Partition, Offset: &r.Offset, Timestamp: &ms, Type: "create"}
+	if appendTime {
 		out.Type = "append"
 	}
 	out.Key, out.KeyBase64 = encode(r.Key)
