@@ -25,7 +25,7 @@ func (im *Image) Apply(offset int64, recs []*metadatapb.Record) (*Image, *Delta,
 		deleted: map[TopicID]*Topic{},
 		nodes:   map[int32]*Node{},
 		removed: map[int32]*Node{},
-		configs: map[Resource]bool{},
+		configs: map[Resource]map[string]string{},
 		delta:   &Delta{Offset: offset},
 	}
 	a.next.offset = offset
@@ -37,8 +37,8 @@ func (im *Image) Apply(offset int64, recs []*metadatapb.Record) (*Image, *Delta,
 	return a.next, a.finish(), nil
 }
 
-// applier builds one image. Topics and nodes in its maps are copies of this
-// batch's own, which it may still change.
+// applier builds one image. Topics, nodes and configs in its maps are copies of
+// this batch's own, which it may still change.
 type applier struct {
 	old     *Image
 	next    *Image
@@ -46,7 +46,7 @@ type applier struct {
 	deleted map[TopicID]*Topic
 	nodes   map[int32]*Node
 	removed map[int32]*Node
-	configs map[Resource]bool
+	configs map[Resource]map[string]string
 	delta   *Delta
 }
 
@@ -326,18 +326,12 @@ func (a *applier) registrationChange(r *metadatapb.BrokerRegistrationChangeRecor
 
 func (a *applier) config(r *metadatapb.ConfigRecord) {
 	resource := Resource{Type: ConfigResourceType(r.GetResourceType()), Name: r.GetResourceName()}
-	// Older images share the map, and so a batch with many keys of one resource
-	// copies it again for each; resources have tens of keys at most.
-	values := maps.Clone(a.next.Config(resource))
-	if values == nil {
-		values = map[string]string{}
-	}
+	values := a.ownConfig(resource)
 	if r.Value == nil {
 		delete(values, r.GetName())
 	} else {
 		values[r.GetName()] = r.GetValue()
 	}
-	a.configs[resource] = true
 	if len(values) == 0 {
 		a.next.configs.Delete(configEntry{resource: resource})
 		return
@@ -345,8 +339,21 @@ func (a *applier) config(r *metadatapb.ConfigRecord) {
 	a.next.configs.Set(configEntry{resource: resource, values: values})
 }
 
+// ownConfig is the batch's own copy of a resource's overrides.
+func (a *applier) ownConfig(r Resource) map[string]string {
+	values, ok := a.configs[r]
+	if !ok || values == nil {
+		values = maps.Clone(a.next.Config(r))
+		if values == nil {
+			values = map[string]string{}
+		}
+		a.configs[r] = values
+	}
+	return values
+}
+
 func (a *applier) dropConfigs(r Resource) {
 	if _, ok := a.next.configs.Delete(configEntry{resource: r}); ok {
-		a.configs[r] = true
+		a.configs[r] = nil // whatever is set after this starts anew
 	}
 }

@@ -60,14 +60,16 @@ type Partition struct {
 	LeaderRecoveryState int8
 	// Replicas come in order of preference as leader.
 	Replicas []int32
-	// ISR is never empty unless ELR-less partitions lost their last replica to
-	// an unclean shutdown.
+	// ISR are the replicas in sync, the leader among them. Without a leader it
+	// holds those that may lead again, or, where eligible leader replicas are in
+	// force, nobody.
 	ISR              []int32
 	AddingReplicas   []int32
 	RemovingReplicas []int32
 	// ELR are replicas that left the ISR while it was below min.insync.replicas
 	// and still have every acknowledged record (KIP-966).
-	ELR          []int32
+	ELR []int32
+	// LastKnownELR is the last leader of a partition that has none.
 	LastKnownELR []int32
 }
 

@@ -1,9 +1,6 @@
 package cluster
 
 import (
-	"maps"
-	"slices"
-
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/cauce-stream/cauce/libs/metadata"
@@ -60,10 +57,8 @@ func (e *configEditor) replace(r *kmsg.AlterConfigsRequestResource) error {
 		value := tidy(resource.Type, c.Name, *c.Value)
 		edits = append(edits, configEdit{c.Name, &value})
 	}
-	for _, key := range slices.Sorted(maps.Keys(e.im.Config(resource))) {
-		if !slices.Contains(names, key) {
-			edits = append(edits, configEdit{key: key})
-		}
+	for _, key := range without(sortedKeys(e.im.Config(resource)), names) {
+		edits = append(edits, configEdit{key: key})
 	}
 	return e.edit(resource, edits)
 }

@@ -122,7 +122,13 @@ func (e *configEditor) checkNode(name string) error {
 // logLevels are the levels of Kafka's logging, which tools send.
 var logLevels = []string{"DEBUG", "ERROR", "FATAL", "INFO", "TRACE", "WARN"}
 
+// maxLoggers bounds the levels that a node is told; their names are free.
+const maxLoggers = 1000
+
 func checkLogLevels(levels map[string]string) error {
+	if len(levels) > maxLoggers {
+		return refuse(kerr.PolicyViolation, "Cannot set the log levels of more than %d loggers.", maxLoggers)
+	}
 	for _, logger := range slices.Sorted(maps.Keys(levels)) {
 		if !slices.Contains(logLevels, levels[logger]) {
 			return refuse(kerr.InvalidConfig,
@@ -171,14 +177,27 @@ func tidy(t metadata.ConfigResourceType, key, value string) string {
 	return value
 }
 
+// distinct are the elements in order of their first place. Clients send lists of
+// any length, so it takes linear time.
 func distinct(list []string) []string {
+	seen := make(map[string]bool, len(list))
 	var out []string
 	for _, e := range list {
-		if !slices.Contains(out, e) {
+		if !seen[e] {
+			seen[e] = true
 			out = append(out, e)
 		}
 	}
 	return out
+}
+
+// without are the elements that are not in others.
+func without(list, others []string) []string {
+	taken := make(map[string]bool, len(others))
+	for _, e := range others {
+		taken[e] = true
+	}
+	return slices.DeleteFunc(slices.Clone(list), func(e string) bool { return taken[e] })
 }
 
 func joined(list []string) string { return strings.Join(list, ", ") }

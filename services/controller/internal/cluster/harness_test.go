@@ -261,7 +261,7 @@ func dumpImage(im *metadata.Image) string {
 }
 
 // ownWords begin the messages about configs that are this package's.
-var ownWords = []string{"Can't", "Cannot set", "Default", "Duplicate", "Each", "Error due", "Node id", "Null", "Removing", "Subscription", "Unexpected", "Unknown"}
+var ownWords = []string{"Can't", "Cannot set", "Default", "Duplicate", "Each", "Error due", "Node id", "Null", "Removing", "Subscription", "Unexpected", "Unknown operations", "Unknown resource"}
 
 // configVerdict is a verdict without what package configkeys says of a value,
 // which its own tests are about.

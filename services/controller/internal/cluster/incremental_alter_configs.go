@@ -102,8 +102,7 @@ func (e *configEditor) listOperation(r metadata.Resource, c kmsg.IncrementalAlte
 		value := joinedList(distinct(slices.Concat(list, config.Elements(*c.Value))))
 		return &configEdit{c.Name, &value}, nil
 	}
-	without := config.Elements(*c.Value)
-	left := slices.DeleteFunc(slices.Clone(list), func(s string) bool { return slices.Contains(without, s) })
+	left := without(list, config.Elements(*c.Value))
 	if len(left) == len(list) {
 		return nil, nil // nothing to subtract must not turn a default into an override
 	}
