@@ -60,10 +60,10 @@ func (e *RecordError) Error() string {
 func (e *RecordError) Unwrap() error { return e.code }
 
 // FromProduce takes the one batch out of a partition's records in a produce request of that version (3 or later).
-// The error wraps kerr.InvalidRecord when they are anything but exactly one batch of this format, and
-// kerr.UnsupportedCompressionType for zstd before version 7 (KIP-110).
+// The error wraps kerr.InvalidRecord when they are not exactly one batch or are of an older format, CorruptMessage as that
+// of [Next] does, and UnsupportedCompressionType for zstd before version 7 (KIP-110).
 func FromProduce(records []byte, version int16) (Batch, error) {
-	if len(records) > MagicAt && records[MagicAt] != Magic {
+	if len(records) > MagicAt && records[MagicAt] < Magic {
 		return nil, fmt.Errorf("magic %d in produce version %d: %w", int8(records[MagicAt]), version, kerr.InvalidRecord)
 	}
 	b, rest, err := Next(records)

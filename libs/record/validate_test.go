@@ -269,6 +269,11 @@ func TestFromProduce(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
+	future := bytes.Clone(one)
+	future[MagicAt] = 3
+	if _, err := FromProduce(future, 9); !errors.Is(err, kerr.CorruptMessage) {
+		t.Errorf("magic 3: %v", err)
+	}
 }
 
 func TestValidateDoesNotAllocate(t *testing.T) {
