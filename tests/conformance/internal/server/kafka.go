@@ -1,0 +1,111 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/cauce-stream/cauce/tests/conformance/internal/cache"
+)
+
+const kafkaClusterID = "Y2F1Y2UtY29uZm9ybWFuYw"
+
+// StartKafka starts one node of Apache Kafka on a data folder, from the jars that the pom in javaDir names.
+func StartKafka(ctx context.Context, javaDir string, o Options) (*Server, error) {
+	libs, err := cache.Maven(ctx, javaDir)
+	if err != nil {
+		return nil, err
+	}
+	s := &Server{Kafka: true}
+	if err := s.prepare(&o); err != nil {
+		return nil, err
+	}
+	s.LogDir = filepath.Join(o.DataDir, "logs")
+	ports, err := freePorts(2)
+	if err != nil {
+		return nil, err
+	}
+	s.Bootstrap = fmt.Sprintf("127.0.0.1:%d", ports[0])
+	properties := filepath.Join(o.DataDir, "server.properties")
+	if err := os.WriteFile(properties, []byte(kafkaProperties(s, ports[1], o.Set)), 0o644); err != nil {
+		return nil, err
+	}
+	java := func(class string, args ...string) *exec.Cmd {
+		return exec.Command("java", append([]string{
+			"-Xmx512m", "-XX:+UseSerialGC", "-Dlog4j2.configurationFile=" + filepath.Join(javaDir, "log4j2.properties"),
+			"-cp", filepath.Join(libs, "*"), class,
+		}, args...)...)
+	}
+	format := java("kafka.tools.StorageTool", "format", "--ignore-formatted", "-t", kafkaClusterID, "-c", properties)
+	if out, err := format.CombinedOutput(); err != nil {
+		return nil, fmt.Errorf("format Kafka's storage: %w\n%s", err, out)
+	}
+	s.cmd = java("kafka.Kafka", properties)
+	if err := s.start(); err != nil {
+		return nil, err
+	}
+	if err := s.awaitListener(ctx); err != nil {
+		return nil, errors.Join(err, s.Kill())
+	}
+	return s, nil
+}
+
+func kafkaProperties(s *Server, controllerPort int, set []string) string {
+	lines := append([]string{
+		"process.roles=broker,controller",
+		"node.id=1",
+		"listeners=PLAINTEXT://" + s.Bootstrap + fmt.Sprintf(",CONTROLLER://127.0.0.1:%d", controllerPort),
+		"advertised.listeners=PLAINTEXT://" + s.Bootstrap,
+		"listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
+		"controller.listener.names=CONTROLLER",
+		fmt.Sprintf("controller.quorum.voters=1@127.0.0.1:%d", controllerPort),
+		"log.dirs=" + s.LogDir,
+		"offsets.topic.replication.factor=1",
+		"transaction.state.log.replication.factor=1",
+		"transaction.state.log.min.isr=1",
+	}, set...)
+	return strings.Join(lines, "\n") + "\n"
+}
+
+// awaitListener returns once a connection is accepted; Kafka opens its listener when it can serve.
+func (s *Server) awaitListener(ctx context.Context) error {
+	deadline := time.Now().Add(startTimeout)
+	tick := time.NewTicker(50 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		conn, err := net.Dial("tcp", s.Bootstrap)
+		if err == nil {
+			return conn.Close()
+		}
+		if time.Now().After(deadline) {
+			return fmt.Errorf("Kafka does not listen: %w\n%s", err, s.Logged())
+		}
+		select {
+		case err := <-s.exited:
+			s.exited <- err
+			return fmt.Errorf("Kafka ended: %v\n%s", err, s.Logged())
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-tick.C:
+		}
+	}
+}
+
+func freePorts(n int) ([]int, error) {
+	ports := make([]int, n)
+	for i := range ports {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			return nil, err
+		}
+		defer l.Close()
+		ports[i] = l.Addr().(*net.TCPAddr).Port
+	}
+	return ports, nil
+}

@@ -1,0 +1,205 @@
+// Package server gives the conformance suite the server it talks to: one given by the environment, a Cauce it starts,
+// or an Apache Kafka it starts (to check the suite itself and to record what Kafka does).
+package server
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// startTimeout bounds how long a server may take until it serves, and stopTimeout until it ended on SIGTERM.
+const (
+	startTimeout = 90 * time.Second
+	stopTimeout  = 30 * time.Second
+)
+
+// Server is one running server.
+type Server struct {
+	// Bootstrap is the HOST:PORT of its Kafka listener.
+	Bootstrap string
+	// LogDir is the folder with its partition folders, "" when unknown.
+	LogDir string
+	// Kafka tells whether it is Apache Kafka.
+	Kafka bool
+
+	cmd    *exec.Cmd
+	exited chan error
+	stderr string // path of the file that holds what it logged
+	remove string // folder to remove once stopped
+}
+
+// Options say how to start a server of one's own.
+type Options struct {
+	// DataDir is kept after the server stopped; "" is a temporary folder that is removed.
+	DataDir string
+	// Set holds server properties as key=value.
+	Set []string
+}
+
+// ForTests returns the server that the environment asks for:
+//
+//	CAUCE_BOOTSTRAP=HOST:PORT           one that runs already; CAUCE_CONFORMANCE_LOG_DIR names its log folder
+//	CAUCE_CONFORMANCE_SERVER=kafka      Apache Kafka, started here from the jars of the pom in javaDir
+//	otherwise                           bin/cauce dev (CAUCE_BIN names another binary), built when it is missing
+func ForTests(ctx context.Context, root, javaDir string) (*Server, error) {
+	if bootstrap := os.Getenv("CAUCE_BOOTSTRAP"); bootstrap != "" {
+		return &Server{Bootstrap: bootstrap, LogDir: os.Getenv("CAUCE_CONFORMANCE_LOG_DIR")}, nil
+	}
+	if os.Getenv("CAUCE_CONFORMANCE_SERVER") == "kafka" {
+		return StartKafka(ctx, javaDir, Options{})
+	}
+	return StartCauce(ctx, root, Options{})
+}
+
+// Binary returns the path of bin/cauce below the project's root, building it when it is missing.
+func Binary(ctx context.Context, root string) (string, error) {
+	if path := os.Getenv("CAUCE_BIN"); path != "" {
+		return filepath.Abs(path)
+	}
+	path, err := filepath.Abs(filepath.Join(root, "bin", "cauce"))
+	if err != nil {
+		return "", err
+	}
+	if _, err := os.Stat(path); err == nil {
+		return path, nil
+	}
+	out, err := exec.CommandContext(ctx, "make", "-C", root, "build").CombinedOutput()
+	if err != nil {
+		return "", fmt.Errorf("make build: %w\n%s", err, out)
+	}
+	return path, nil
+}
+
+// StartCauce starts `cauce dev` and returns once it serves.
+func StartCauce(ctx context.Context, root string, o Options) (*Server, error) {
+	bin, err := Binary(ctx, root)
+	if err != nil {
+		return nil, err
+	}
+	s := &Server{}
+	if err := s.prepare(&o); err != nil {
+		return nil, err
+	}
+	args := []string{"dev", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--data-dir", o.DataDir}
+	for _, kv := range o.Set {
+		args = append(args, "--set", kv)
+	}
+	s.cmd = exec.Command(bin, args...)
+	stdout, err := s.cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	if err := s.start(); err != nil {
+		return nil, err
+	}
+	ready := make(chan string, 1)
+	go func() {
+		line, _ := bufio.NewReader(stdout).ReadString('\n')
+		ready <- strings.TrimSpace(line)
+		_, _ = io.Copy(io.Discard, stdout)
+	}()
+	select {
+	case line := <-ready:
+		for field := range strings.FieldsSeq(line) {
+			if v, ok := strings.CutPrefix(field, "bootstrap="); ok {
+				s.Bootstrap = v
+			}
+		}
+	case <-time.After(startTimeout):
+	}
+	if s.Bootstrap == "" {
+		err := fmt.Errorf("%s did not print its ready line\n%s", strings.Join(s.cmd.Args, " "), s.Logged())
+		return nil, errors.Join(err, s.Kill())
+	}
+	dir, err := exec.CommandContext(ctx, bin, "log", "dir", "--data-dir", o.DataDir).Output()
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("cauce log dir: %w", err), s.Kill())
+	}
+	s.LogDir = strings.TrimSpace(string(dir))
+	return s, nil
+}
+
+// prepare makes the data folder and the file that takes stderr.
+func (s *Server) prepare(o *Options) error {
+	if o.DataDir == "" {
+		dir, err := os.MkdirTemp("", "cauce-conformance-")
+		if err != nil {
+			return err
+		}
+		o.DataDir, s.remove = dir, dir
+	}
+	if err := os.MkdirAll(o.DataDir, 0o755); err != nil {
+		return err
+	}
+	f, err := os.CreateTemp("", "cauce-conformance-*.log")
+	if err != nil {
+		return err
+	}
+	s.stderr = f.Name()
+	return f.Close()
+}
+
+func (s *Server) start() error {
+	f, err := os.OpenFile(s.stderr, os.O_WRONLY|os.O_APPEND, 0)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	s.cmd.Stderr = f
+	s.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	if err := s.cmd.Start(); err != nil {
+		return fmt.Errorf("start %s: %w", filepath.Base(s.cmd.Path), err)
+	}
+	s.exited = make(chan error, 1)
+	go func() { s.exited <- s.cmd.Wait() }()
+	return nil
+}
+
+// Logged returns the end of what the server wrote to stderr.
+func (s *Server) Logged() string {
+	data, err := os.ReadFile(s.stderr)
+	if err != nil {
+		return ""
+	}
+	return string(data[max(0, len(data)-4000):])
+}
+
+// Stop ends a server that this package started with SIGTERM and waits for it. A Cauce must exit with 0. The data
+// folder is removed if it was a temporary one.
+func (s *Server) Stop() error { return s.end(syscall.SIGTERM) }
+
+// Kill ends a server that this package started with SIGKILL and waits for it.
+func (s *Server) Kill() error { return s.end(syscall.SIGKILL) }
+
+func (s *Server) end(sig syscall.Signal) error {
+	if s.cmd == nil {
+		return nil
+	}
+	defer func() {
+		_ = os.Remove(s.stderr)
+		if s.remove != "" {
+			_ = os.RemoveAll(s.remove)
+		}
+	}()
+	_ = s.cmd.Process.Signal(sig)
+	select {
+	case err := <-s.exited:
+		if err != nil && sig == syscall.SIGTERM && !s.Kafka {
+			return fmt.Errorf("after SIGTERM: %w\n%s", err, s.Logged())
+		}
+		return nil
+	case <-time.After(stopTimeout):
+		_ = s.cmd.Process.Kill()
+		<-s.exited
+		return fmt.Errorf("still running %v after %v\n%s", stopTimeout, sig, s.Logged())
+	}
+}
