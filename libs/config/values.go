@@ -131,8 +131,9 @@ func (v Values) Double(name string) float64 {
 // Bool returns the value of a boolean key.
 func (v Values) Bool(name string) bool { return v.text(name, Boolean) == "true" }
 
-// List returns the elements of a list key, nil when empty.
-func (v Values) List(name string) []string { return Elements(v.text(name, List)) }
+// List returns the elements of a list key, nil when empty. Some lists are of
+// type string in Kafka (listener.security.protocol.map) and may be read so, too.
+func (v Values) List(name string) []string { return Elements(v.text(name, List, String)) }
 
 func (v Values) integer(name string, types ...Type) int64 {
 	n, _ := strconv.ParseInt(v.text(name, types...), 10, 64)
