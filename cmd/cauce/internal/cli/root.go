@@ -19,6 +19,7 @@ import (
 	"github.com/cauce-stream/cauce/cmd/cauce/internal/cli/produce"
 	"github.com/cauce-stream/cauce/cmd/cauce/internal/cli/session"
 	"github.com/cauce-stream/cauce/cmd/cauce/internal/cli/topic"
+	"github.com/cauce-stream/cauce/cmd/cauce/internal/dev"
 )
 
 const long = `Cauce is an event-streaming platform that any Apache Kafka client can use unchanged.
@@ -62,7 +63,7 @@ func newRoot(s *session.Session) *cobra.Command {
 	root.SetUsageTemplate(usageTemplate)
 	addGroup(root, "Topics and records", topic.Command(s), produce.Command(s), consume.Command(s), bench.Command(s))
 	addGroup(root, "Cluster", cluster.Command(s), configs.Command(s))
-	addGroup(root, "Server", logfiles.Command(s))
+	addGroup(root, "Server", dev.Command(s), logfiles.Command(s))
 	root.AddCommand(versionCommand(s))
 	root.InitDefaultHelpCmd()
 	root.InitDefaultCompletionCmd()

@@ -1,0 +1,87 @@
+package dev
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"github.com/cauce-stream/cauce/cmd/cauce/internal/cli/exit"
+	"github.com/cauce-stream/cauce/cmd/cauce/internal/cli/session"
+	"github.com/cauce-stream/cauce/libs/kafka/configkeys"
+	"github.com/cauce-stream/cauce/libs/process"
+)
+
+const long = `Run a whole Cauce cluster of one node in this process: controller, broker and coordinators on one port.
+
+Once it serves it prints one line to stdout,
+
+  ready bootstrap=HOST:PORT admin=HOST:PORT data=DIR
+
+and logs to stderr. SIGTERM or SIGINT closes it in order. Any key of Kafka's or Cauce's own can be set
+by --config, the environment (CAUCE_NUM_PARTITIONS=6) or --set, the later ones winning.`
+
+// Command returns `cauce dev`.
+func Command(s *session.Session) *cobra.Command {
+	var flags process.Flags
+	cmd := &cobra.Command{
+		Use:   "dev",
+		Short: "Run a cluster of one node in this process",
+		Long:  long,
+		Example: `  cauce dev
+  cauce dev --data-dir data --set num.partitions=6
+  cauce dev --listen 127.0.0.1:0 --admin 127.0.0.1:0`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) (err error) {
+			values, err := flags.Load(configkeys.Broker())
+			if err != nil {
+				return exit.With(exit.Usage, err)
+			}
+			values, cleanUp, err := complete(values)
+			if err != nil {
+				return err
+			}
+			defer func() { err = errors.Join(err, cleanUp()) }()
+			// A reader of stdout or stderr that goes away does not take the server with it.
+			signal.Ignore(syscall.SIGPIPE)
+			return Run(cmd.Context(), values, func(r Ready) { fmt.Fprintln(s.Out, r) })
+		},
+	}
+	flags.AddTo(cmd.Flags())
+	cmd.Flags().Lookup("data-dir").Usage = "keep everything in this `DIR`; without it in a temporary one that is removed at the end"
+	return cmd
+}
+
+// defaultListener keeps a node without security to this machine.
+const defaultListener = "PLAINTEXT://127.0.0.1:9092"
+
+// complete adds what dev defaults otherwise than a node that is deployed. cleanUp removes the
+// temporary folder, if there is one.
+func complete(values configkeys.Values) (completed configkeys.Values, cleanUp func() error, err error) {
+	defaults := make(map[string]string)
+	if !values.Given("listeners") {
+		defaults["listeners"] = defaultListener
+	}
+	cleanUp = func() error { return nil }
+	logs, metadata := len(configkeys.LogDirs(values)) > 0, configkeys.MetadataDir(values) != ""
+	switch {
+	case logs && metadata:
+	case logs || metadata:
+		return values, nil, exit.Usagef("log.dirs and metadata.log.dir: give both, or data.dir (--data-dir)")
+	default:
+		dir, err := os.MkdirTemp("", "cauce-dev-")
+		if err != nil {
+			return values, nil, err
+		}
+		defaults["data.dir"] = dir
+		cleanUp = func() error { return os.RemoveAll(dir) }
+	}
+	completed, err = values.With(defaults, "cauce dev")
+	if err != nil {
+		return values, nil, errors.Join(err, cleanUp())
+	}
+	return completed, cleanUp, nil
+}
