@@ -2,7 +2,6 @@ package lint
 
 import (
 	"bytes"
-	"fmt"
 	"go/ast"
 	"strconv"
 	"strings"
@@ -55,14 +54,22 @@ func functionName(d *ast.FuncDecl) string {
 	if d.Recv == nil {
 		return d.Name.Name
 	}
+	return receiver(d) + "." + d.Name.Name
+}
+
+// receiver returns the name of the type that d is a method of.
+func receiver(d *ast.FuncDecl) string {
 	typ := d.Recv.List[0].Type
 	if star, ok := typ.(*ast.StarExpr); ok {
 		typ = star.X
 	}
-	if index, ok := typ.(*ast.IndexExpr); ok {
-		typ = index.X
+	switch generic := typ.(type) {
+	case *ast.IndexExpr:
+		typ = generic.X
+	case *ast.IndexListExpr:
+		typ = generic.X
 	}
-	return fmt.Sprint(typ) + "." + d.Name.Name
+	return typ.(*ast.Ident).Name
 }
 
 // waivers are what is allowed to be larger than the limits, and how large.
