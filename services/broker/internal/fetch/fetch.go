@@ -60,6 +60,7 @@ type fetch struct {
 	timer    *time.Timer // ends the wait, while there is one
 
 	results []result
+	later   []*entry // looked at, and to be looked at again by the next fetch
 	chunks  []server.Chunk
 	sent    func() // recycle, bound once
 }
@@ -72,8 +73,8 @@ type result struct {
 	divergingEpoch                     int32 // -1 for none
 	divergingEndOffset                 int64
 	aborted                            []log.AbortedTxn
+	bound                              int64 // what the reader may see ends here
 	slice                              log.Slice
-	hasSlice                           bool
 }
 
 // Handle answers one Fetch request; it runs on the connection's reading goroutine and does not block.
@@ -148,7 +149,7 @@ func (f *fetch) run() {
 	session := f.session
 	for {
 		round := session.Begin()
-		bytes, urgent := f.collect()
+		bytes, urgent := f.collect(round)
 		wait := time.Until(f.deadline)
 		if urgent || bytes >= int64(f.request.MinBytes) || wait <= 0 || len(session.entries) == 0 {
 			f.answer()
@@ -157,7 +158,8 @@ func (f *fetch) run() {
 		f.putBack()
 		f.timer = time.AfterFunc(wait, func() {
 			if session.Cancel(round) {
-				f.resume()
+				f.deadline = time.Time{}
+				f.run()
 			}
 		})
 		if session.Wait(int64(f.request.MinBytes) - bytes) {
@@ -167,19 +169,17 @@ func (f *fetch) run() {
 	}
 }
 
-// resume carries on after the wait: whatever there is now is the answer.
+// resume looks again after an append or an interruption ended the wait. It may find too little, and wait on: an append
+// is told after its producer was answered, so that its records may have been read before.
 func (f *fetch) resume() {
 	f.timer.Stop()
-	f.deadline = time.Time{}
 	f.run()
 }
 
-// collect reads what the changed partitions have to say. Urgent means that it must be said at once.
-func (f *fetch) collect() (bytes int64, urgent bool) {
+// collect reads what the changed partitions have to say, each of them once in a round. Urgent means that it must be
+// said at once.
+func (f *fetch) collect(round uint64) (bytes int64, urgent bool) {
 	budget := min(f.request.MaxBytes, f.service.cfg.MaxBytes)
-	if f.request.Version < 3 {
-		budget = f.service.cfg.MaxBytes
-	}
 	for {
 		if budget <= 0 && bytes > 0 && !f.full {
 			return bytes, urgent // the rest keeps its place at the head of the session's queue
@@ -189,27 +189,37 @@ func (f *fetch) collect() (bytes int64, urgent bool) {
 			return bytes, urgent
 		}
 		e := w.Value.(*entry)
-		if e.removed {
+		switch {
+		case e.removed:
+			continue
+		case e.round == round: // it advanced since
+			f.later = append(f.later, e)
 			continue
 		}
+		e.round = round
 		res := f.read(e, int(budget), bytes == 0)
-		if n := int64(res.slice.Size()); res.hasSlice {
-			bytes += n
-			budget -= int32(min(n, int64(budget)))
-		}
+		n := int64(res.slice.Size())
+		bytes += n
+		budget -= int32(min(n, int64(budget)))
 		urgent = urgent || res.err != nil || res.divergingEpoch >= 0
 		if f.full || f.isNews(&res) {
 			f.results = append(f.results, res)
-		} else if res.hasSlice {
-			res.slice.Release()
+		} else if res.hasMore() {
+			f.later = append(f.later, e)
 		}
 	}
 }
 
 // isNews reports whether an incremental response has to mention the partition (KIP-227).
 func (f *fetch) isNews(res *result) bool {
-	return res.err != nil || res.divergingEpoch >= 0 || (res.hasSlice && res.slice.Size() > 0) ||
+	return res.err != nil || res.divergingEpoch >= 0 || res.slice.Size() > 0 ||
 		res.highWatermark != res.entry.sentHighWatermark || res.start != res.entry.sentStart
+}
+
+// hasMore reports whether the next fetch has to look at the partition even if nothing happens to it meanwhile: it
+// answered with records or an error, or it had no room.
+func (res *result) hasMore() bool {
+	return res.err != nil || res.divergingEpoch >= 0 || res.entry.offset < res.bound
 }
 
 // read looks at one partition.
@@ -252,28 +262,41 @@ func (s *Service) look(e *entry, q *kmsg.FetchRequest, res *result, budget int, 
 		return nil
 	}
 	isolation := log.HighWatermark
+	res.bound = res.highWatermark
 	if q.IsolationLevel == 1 {
-		isolation = log.Stable
+		isolation, res.bound = log.Stable, res.stableOffset
 	}
 	slice, err := l.Read(e.offset, min(budget, int(e.maxBytes)), isolation, minOneBatch)
 	if err != nil {
 		return err
 	}
-	res.slice, res.hasSlice = slice, true
+	res.slice = slice
 	if isolation == log.Stable && slice.Size() > 0 {
 		res.aborted, err = l.AbortedTxns(nil, e.offset, res.stableOffset)
 	}
 	return err
 }
 
-// putBack undoes collect: the results' partitions count as changed again and their segments are let go.
+// putBack undoes collect: what was looked at counts as changed again and the segments are let go.
 func (f *fetch) putBack() {
 	for i := range f.results {
-		res := &f.results[i]
-		if res.hasSlice {
-			res.slice.Release()
-		}
-		f.session.Mark(&res.entry.watch)
+		f.session.Mark(&f.results[i].entry.watch)
+	}
+	f.markLater()
+	f.releaseResults()
+}
+
+func (f *fetch) markLater() {
+	for _, e := range f.later {
+		f.session.Mark(&e.watch)
+	}
+	clear(f.later)
+	f.later = f.later[:0]
+}
+
+func (f *fetch) releaseResults() {
+	for i := range f.results {
+		f.results[i].slice.Release()
 	}
 	clear(f.results)
 	f.results = f.results[:0]
@@ -290,14 +313,10 @@ func (f *fetch) refuse(err error) {
 
 // recycle lets the segments go and returns the fetch to the pool: its response was sent, or its connection is gone.
 func (f *fetch) recycle() {
-	for i := range f.results {
-		if f.results[i].hasSlice {
-			f.results[i].slice.Release()
-		}
-	}
-	clear(f.results)
+	f.releaseResults()
+	clear(f.later)
 	clear(f.chunks)
-	f.results, f.chunks = f.results[:0], f.chunks[:0]
+	f.later, f.chunks = f.later[:0], f.chunks[:0]
 	f.r, f.session, f.timer = nil, nil, nil
 	f.service.pool.Put(f)
 }

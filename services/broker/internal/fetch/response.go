@@ -127,10 +127,7 @@ func (f *fetch) appendAborted(head []byte, res *result) []byte {
 // appendRecords appends the records or leaves their place for the range of the file. An empty partition has a
 // field of no bytes, never null (some clients fail on null).
 func (f *fetch) appendRecords(head []byte, res *result) []byte {
-	size := 0
-	if res.hasSlice {
-		size = res.slice.Size()
-	}
+	size := res.slice.Size()
 	if f.request.Version >= 12 {
 		head = kbin.AppendUvarint(head, uint32(size)+1)
 	} else {
@@ -150,16 +147,22 @@ func (f *fetch) appendRecords(head []byte, res *result) []byte {
 	return head
 }
 
-// remember notes what the client knows now. Partitions with data, or an error, count as changed for the next fetch,
-// behind all that had no turn this time.
+// remember notes what the client knows now. Partitions that had no room count as changed for the next fetch, and behind
+// them those that answered with records or an error.
 func (f *fetch) remember() {
 	if f.session.id == 0 {
 		return
 	}
 	for i := range f.results {
+		if res := &f.results[i]; res.slice.Size() == 0 && res.hasMore() {
+			f.session.Mark(&res.entry.watch)
+		}
+	}
+	f.markLater()
+	for i := range f.results {
 		res := &f.results[i]
 		res.entry.sentHighWatermark, res.entry.sentStart = res.highWatermark, res.start
-		if res.err != nil || res.divergingEpoch >= 0 || (res.hasSlice && res.slice.Size() > 0) {
+		if res.hasMore() {
 			f.session.Mark(&res.entry.watch)
 		}
 	}

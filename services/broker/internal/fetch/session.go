@@ -50,6 +50,7 @@ type entry struct {
 
 	partition *partition.Partition // nil while the broker does not host it
 	removed   bool                 // taken out of the session, perhaps still queued as changed
+	round     uint64               // the session's round in which it was looked at last
 
 	offset           int64
 	maxBytes         int32
@@ -74,7 +75,7 @@ func nextEpoch(epoch int32) int32 {
 }
 
 // put adds a partition to the session or changes what is read of it. Either way it counts as changed.
-func (s *session) put(parts *partition.Set, key entryKey, p *kmsg.FetchRequestTopicPartition) *entry {
+func (s *session) put(parts *partition.Set, key entryKey, p *kmsg.FetchRequestTopicPartition) {
 	e := s.entries[key]
 	fresh := e == nil
 	if fresh {
@@ -86,10 +87,8 @@ func (s *session) put(parts *partition.Set, key entryKey, p *kmsg.FetchRequestTo
 	e.offset, e.maxBytes, e.leaderEpoch, e.lastFetchedEpoch = p.FetchOffset, p.PartitionMaxBytes, p.CurrentLeaderEpoch, p.LastFetchedEpoch
 	if fresh {
 		e.resolve(parts, s)
-	} else {
-		s.Mark(&e.watch)
 	}
-	return e
+	s.Mark(&e.watch)
 }
 
 // resolve finds the partition anew and watches it.
@@ -99,11 +98,11 @@ func (e *entry) resolve(parts *partition.Set, s *session) {
 	if t := parts.Find(e.key.topic, e.key.topicID); t != nil {
 		e.partition, _ = t.Partition(e.key.partition)
 	}
-	if e.partition == nil {
-		e.watch.StartDetached(&s.Set)
-		return
+	var source *watch.Source
+	if e.partition != nil {
+		source = &e.partition.Watchers
 	}
-	e.watch.Start(&e.partition.Watchers, &s.Set)
+	e.watch.Start(source, &s.Set)
 }
 
 func (s *session) remove(key entryKey) {

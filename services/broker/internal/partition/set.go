@@ -95,15 +95,15 @@ func (s *Set) Topics() iter.Seq[*Topic] {
 
 // Apply brings the replicas in line with a new image. It is called with one image after the other.
 func (s *Set) Apply(im *metadata.Image, d *metadata.Delta) {
+	s.mu.Lock()
+	s.image = im // first, so that readers whose partition goes away learn why
+	s.mu.Unlock()
 	for _, t := range d.DeletedTopics {
 		s.drop(t)
 	}
 	for _, t := range d.ChangedTopics {
 		s.host(im, t)
 	}
-	s.mu.Lock()
-	s.image = im
-	s.mu.Unlock()
 	s.reconfigure(im, d.ChangedConfigs)
 }
 

@@ -32,9 +32,13 @@ type Source struct {
 	first *Watch
 }
 
-// Start makes set learn of everything that happens to source from now on. The watch counts as changed at once.
+// Start makes set learn of everything that happens to source from now on. Whatever was there before is not news: the
+// owner marks the watch if it has yet to look. A nil source makes a watch that only its owner marks.
 func (w *Watch) Start(source *Source, set *Set) {
 	w.set, w.source = set, source
+	if source == nil {
+		return
+	}
 	source.mu.Lock()
 	w.prev, w.next = nil, source.first
 	if source.first != nil {
@@ -42,13 +46,6 @@ func (w *Watch) Start(source *Source, set *Set) {
 	}
 	source.first = w
 	source.mu.Unlock()
-	set.Mark(w)
-}
-
-// StartDetached puts a watch without a source into set: it counts as changed until it is taken.
-func (w *Watch) StartDetached(set *Set) {
-	w.set = set
-	set.Mark(w)
 }
 
 // Stop ends the watch. The set no longer hears of the source; a mark that is already queued stays until taken.

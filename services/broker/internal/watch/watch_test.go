@@ -14,6 +14,7 @@ func watched(t *testing.T, n int) (*Set, []Source, []Watch, *int) {
 	for i := range sources {
 		watches[i].Value = i
 		watches[i].Start(&sources[i], set)
+		set.Mark(&watches[i])
 	}
 	return set, sources, watches, ends
 }
@@ -29,7 +30,7 @@ func TestWaitEndsWithTheAppendThatCompletesIt(t *testing.T) {
 	set, sources, _, ends := watched(t, 3)
 	set.Begin()
 	if got := drain(set); len(got) != 3 {
-		t.Fatalf("new watches count as changed: got %v", got)
+		t.Fatalf("marked watches: got %v", got)
 	}
 	if !set.Wait(100) {
 		t.Fatal("Wait did not park with nothing to read")
