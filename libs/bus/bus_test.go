@@ -214,7 +214,7 @@ func TestRepliesOutOfOrder(t *testing.T) {
 func TestLargeMessages(t *testing.T) {
 	s := start(t, ServerConfig{Name: "s"})
 	c := attach(t, s, Deps{})
-	large := strings.Repeat("0123456789abcdef", MaxPayloadBytes/16*2+777)
+	large := strings.Repeat("0123456789abcdef", MaxPayloadBytes/16+777)
 	sub, err := echo.Serve(c, func(_ context.Context, _ *wrapperspb.StringValue, reply func(*wrapperspb.StringValue, error)) {
 		reply(text(large), nil)
 	})
