@@ -45,11 +45,11 @@ func text(n int) []byte { return bytes.Repeat([]byte("all work and no play "), n
 
 func TestCompressionComesBack(t *testing.T) {
 	levels := map[Codec][]int{
-		None: {0}, Snappy: {0}, Gzip: {-1, 0, 1, 6, 9, 50}, Lz4: {0, 1, 5, 9, 17, 50}, Zstd: {-200000, -5, 0, 1, 3, 6, 12, 22, 50},
+		None: {0}, Snappy: {0}, Gzip: {-1, 1, 50}, Lz4: {0, 1, 17}, Zstd: {-200000, 0, 6, 50},
 	}
 	for codec, levels := range levels {
 		for _, level := range levels {
-			for _, n := range []int{1, 100, snappyFrameBlock, snappyFrameBlock + 1, minWindow - 1, minWindow, minWindow + 1, 700000} {
+			for _, n := range []int{1, 100, snappyFrameBlock, snappyFrameBlock + 1, minWindow, minWindow + 1, 300000} {
 				for _, src := range [][]byte{text(n), noise(n)} {
 					packed, err := Compress([]byte("head"), src, codec, level)
 					if err != nil || string(packed[:4]) != "head" {
@@ -145,7 +145,7 @@ func allocated(f func()) uint64 {
 func TestHostileBatchesCostBoundedMemory(t *testing.T) {
 	const bound = 12 << 20 // one zstd window of 8 MiB, and the rest
 	bomb := NewBuilder()
-	bomb.Append(0, nil, make([]byte, 64<<20))
+	bomb.Append(0, nil, make([]byte, 24<<20))
 	batches := map[string]Batch{}
 	for _, codec := range codecs[1:] {
 		level := 0
@@ -156,7 +156,7 @@ func TestHostileBatchesCostBoundedMemory(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		batches["64 MiB as "+codec.String()] = b
+		batches["24 MiB as "+codec.String()] = b
 	}
 	var huge [binary.MaxVarintLen64]byte
 	n := binary.PutUvarint(huge[:], math.MaxUint32)
@@ -172,7 +172,7 @@ func TestHostileBatchesCostBoundedMemory(t *testing.T) {
 	batches["record that claims 2 GiB"] = forge(t, []byte{0xfe, 0xff, 0xff, 0xff, 0x0f, 0, 0, 0, 0xfe, 0xff, 0xff, 0xff, 0x0f}, Gzip, 1, nil)
 	for name, b := range batches {
 		var err error
-		got := allocated(func() { _, err = Validate(b, ValidateOptions{Strict: true, MaxDecompressedBytes: 32 << 20}) })
+		got := allocated(func() { _, err = Validate(b, ValidateOptions{Strict: true, MaxDecompressedBytes: 16 << 20}) })
 		if err == nil || got > bound {
 			t.Errorf("%s: %d bytes allocated, %v", name, got, err)
 		}

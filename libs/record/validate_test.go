@@ -279,13 +279,19 @@ func TestFromProduce(t *testing.T) {
 func TestValidateDoesNotAllocate(t *testing.T) {
 	for _, codec := range codecs {
 		b := build(t, codec, 200)
-		got := testing.AllocsPerRun(100, func() {
+		validate := func() {
 			if _, err := Validate(b, strict); err != nil {
 				t.Fatal(err)
 			}
-		})
-		// The pools that compressed batches use may lose a decoder to the collector now and then.
-		if codec == None && got != 0 || got > 1 {
+		}
+		got := testing.AllocsPerRun(100, validate)
+		if codec != None {
+			// Pools lose a decoder to the collector now and then, and under the race detector often.
+			for range 30 {
+				got = min(got, testing.AllocsPerRun(1, validate))
+			}
+		}
+		if got != 0 {
 			t.Errorf("%v: %v allocations", codec, got)
 		}
 	}
