@@ -27,7 +27,7 @@ const recentMs = 1_750_000_000_000
 var (
 	milliseconds = regexp.MustCompile(`\b\d{13}\b`)
 	labelledID   = regexp.MustCompile(`(TopicId: |ClusterId: +|Cluster ID: |topic_id: )[A-Za-z0-9_-]{22}`)
-	labelledNode = regexp.MustCompile(`(Leader: |Replicas: |Isr: |brokers |broker |"broker":|\(id: |Broker: )(\d+)`)
+	labelledNode = regexp.MustCompile(`(Leader: |Replicas: |Isr: |brokers |broker |"broker":|\(id: |Broker: |--entity-name )(\d+)`)
 )
 
 // Normalise puts placeholders in place of the site's values, generated ids and times of the run.

@@ -18,15 +18,15 @@ import (
 //	| with stderr    add what went to stderr, without log lines and stack frames
 //	| stdin TEXT     what the command reads, with \n and \t
 //
-// Then come the lines it must print and a line "exit N". Lines that begin with "#" and empty lines between commands are
-// kept as they are.
+// Then come the lines it must print and a line "exit N". Lines that begin with "#" above a
+// command are comments.
 type Script struct {
 	Steps []Step
 }
 
 // Step is one command of a script.
 type Step struct {
-	Preamble []string // comments and empty lines above the command
+	Preamble []string // comments above the command
 	Command  string
 	Filters  []string
 	Want     []string // the lines of output, "exit N" included
@@ -73,7 +73,8 @@ func ParseScript(text string) (Script, error) {
 			s.Steps[last].Filters = append(s.Steps[last].Filters, line[2:])
 		case open:
 			s.Steps[last].Want = append(s.Steps[last].Want, line)
-		case line == "" || strings.HasPrefix(line, "#"):
+		case line == "":
+		case strings.HasPrefix(line, "#"):
 			preamble = append(preamble, line)
 		default:
 			return s, fmt.Errorf("line %q belongs to no command", line)
@@ -89,7 +90,10 @@ func (s Step) complete() bool {
 // String returns the golden file's text.
 func (s Script) String() string {
 	var b strings.Builder
-	for _, step := range s.Steps {
+	for i, step := range s.Steps {
+		if i > 0 {
+			b.WriteByte('\n')
+		}
 		for _, line := range step.Preamble {
 			b.WriteString(line + "\n")
 		}
@@ -107,11 +111,11 @@ func (s Script) String() string {
 // logNoise matches what a logger or a stack trace adds to stderr.
 var logNoise = regexp.MustCompile(`^(\[|\s+at |Caused by: |\s+\.\.\. )`)
 
-// Output reduces a result to the lines to compare, by the step's filters.
-func (s Step) Output(r Result) ([]string, error) {
+// Output reduces a result to the lines to compare: those of the step's filters, normalised.
+func (s Step) Output(site Site, r Result) ([]string, error) {
 	lines := splitLines(r.Stdout)
 	for _, f := range s.Filters {
-		name, arg, _ := strings.Cut(f, " ")
+		name, arg, _ := strings.Cut(site.Expand(f), " ")
 		switch name {
 		case "stdin":
 		case "with":
@@ -143,7 +147,7 @@ func (s Step) Output(r Result) ([]string, error) {
 			return nil, fmt.Errorf("unknown filter %q", f)
 		}
 	}
-	return append(lines, fmt.Sprintf("exit %d", r.ExitCode)), nil
+	return append(site.Normalise(lines), fmt.Sprintf("exit %d", r.ExitCode)), nil
 }
 
 func splitLines(text string) []string {

@@ -22,7 +22,7 @@ import (
 var classes = map[string]string{
 	"kafka-broker-api-versions": "org.apache.kafka.tools.BrokerApiVersionsCommand",
 	"kafka-cluster":             "org.apache.kafka.tools.ClusterTool",
-	"kafka-configs":             "kafka.admin.ConfigCommand",
+	"kafka-configs":             "org.apache.kafka.tools.ConfigCommand",
 	"kafka-console-consumer":    "org.apache.kafka.tools.consumer.ConsoleConsumer",
 	"kafka-console-producer":    "org.apache.kafka.tools.ConsoleProducer",
 	"kafka-delete-records":      "org.apache.kafka.tools.DeleteRecordsCommand",

@@ -11,7 +11,7 @@ import java.util.List;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.TimeUnit;
 
-import org.apache.kafka.common.utils.Exit;
+import org.apache.kafka.common.utils.internals.Exit;
 
 /**
  * Runs the main classes of Apache Kafka's command-line tools one after the other in one JVM. A command is a line of
@@ -21,7 +21,13 @@ import org.apache.kafka.common.utils.Exit;
 public final class ToolRunner {
     private static final long TIMEOUT_S = 60;
 
-    private static final List<Runnable> hooks = new ArrayList<>();
+    /** The run that a thread belongs to: threads of an earlier tool may go on and exit later. */
+    private static final InheritableThreadLocal<Run> current = new InheritableThreadLocal<>();
+
+    private static final class Run {
+        final CompletableFuture<Integer> code = new CompletableFuture<>();
+        final List<Runnable> hooks = new ArrayList<>();
+    }
 
     public static void main(String[] args) throws Exception {
         PrintStream answers = System.out;
@@ -43,29 +49,29 @@ public final class ToolRunner {
         System.setIn(new ByteArrayInputStream(stdin.getBytes(StandardCharsets.UTF_8)));
         System.setOut(new PrintStream(out, true));
         System.setErr(new PrintStream(err, true));
-        hooks.clear();
-        CompletableFuture<Integer> code = new CompletableFuture<>();
+        Run run = new Run();
+        current.set(run);
         Exit.Procedure exit = (status, message) -> {
             if (message != null) {
                 System.err.println(message);
             }
-            code.complete(status);
+            current.get().code.complete(status);
             park();
         };
         Exit.setExitProcedure(exit);
         Exit.setHaltProcedure(exit);
-        Exit.setShutdownHookAdder((name, hook) -> hooks.add(hook));
-        Thread thread = new Thread(() -> code.complete(call(tool, args)));
+        Exit.setShutdownHookAdder((name, hook) -> current.get().hooks.add(hook));
+        Thread thread = new Thread(() -> run.code.complete(call(tool, args)));
         thread.setDaemon(true);
         thread.start();
         int status;
         try {
-            status = code.get(TIMEOUT_S, TimeUnit.SECONDS);
+            status = run.code.get(TIMEOUT_S, TimeUnit.SECONDS);
         } catch (java.util.concurrent.TimeoutException e) {
             System.err.println("still running after " + TIMEOUT_S + " s");
             status = -1;
         }
-        for (Runnable hook : new ArrayList<>(hooks)) {
+        for (Runnable hook : new ArrayList<>(run.hooks)) {
             hook.run();
         }
         Base64.Encoder base64 = Base64.getEncoder();
