@@ -6,6 +6,7 @@ import (
 	"errors"
 	"net/http"
 	"os"
+	"os/signal"
 	"strings"
 	"syscall"
 	"testing"
@@ -75,6 +76,14 @@ func TestExitCodes(t *testing.T) {
 				t.Errorf("exit code %d, want %d, output:\n%s", code, test.code, out.String())
 			}
 		})
+	}
+}
+
+func TestABrokenPipeIsAnErrorOnly(t *testing.T) {
+	_, stop := SignalContext(t.Context())
+	defer stop()
+	if !signal.Ignored(syscall.SIGPIPE) {
+		t.Error("SIGPIPE still ends the process")
 	}
 }
 
