@@ -162,6 +162,9 @@ func (l *Log) write(batches []byte, c *Config) error {
 		return l.fail("open segment", err)
 	}
 	defer h.release()
+	if s.durable.Load() {
+		s.durable.Store(false)
+	}
 	pos := s.size.Load()
 	if _, err := l.fs.WriteAt(h.File, batches, pos); err != nil {
 		// What was written is cut off again, so that a later reader of the folder finds whole batches only; if that fails
@@ -212,7 +215,13 @@ func (l *Log) rollIfFull(c *Config, first, last, maxMs int64, size int, nowMs in
 			return nil
 		}
 	}
-	return l.roll(first, nowMs)
+	// Segments follow each other without a gap, so that recovery sees when one has lost its end. Only offsets too far
+	// apart for the indexes begin a segment elsewhere.
+	base := l.end.Load()
+	if last-base > math.MaxInt32 {
+		base = first
+	}
+	return l.roll(base, nowMs)
 }
 
 func (l *Log) fits(s *segment, c *Config, last int64, size int) bool {
@@ -244,7 +253,7 @@ func jitter(s *segment, c *Config) int64 {
 func (l *Log) roll(base, nowMs int64) error {
 	old := l.active()
 	if old.base == base {
-		return nil
+		return nil // it is empty
 	}
 	if err := old.seal(); err != nil {
 		return l.fail("seal segment", err)

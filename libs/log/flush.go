@@ -19,7 +19,7 @@ func (l *Log) FlushRolled() error { return l.flush(func() int64 { return l.activ
 
 // FlushIfOlder flushes when the last flush is flush.ms or longer ago.
 func (l *Log) FlushIfOlder(nowMs int64) error {
-	if l.recoveryPoint.Load() >= l.end.Load() || nowMs-l.lastFlushMs.Load() < l.config.Load().FlushMs {
+	if l.flushed.Load() >= l.end.Load() || nowMs-l.lastFlushMs.Load() < l.config.Load().FlushMs {
 		return nil
 	}
 	l.lastFlushMs.Store(nowMs)
@@ -29,11 +29,11 @@ func (l *Log) FlushIfOlder(nowMs int64) error {
 // flushIfDue flushes when flush.messages records up to end are not on the disk. Appends that wait here while a flush is
 // under way share the next one.
 func (l *Log) flushIfDue(c *Config, end int64) error {
-	if end-l.recoveryPoint.Load() < c.FlushMessages {
+	if end-l.flushed.Load() < c.FlushMessages {
 		return nil
 	}
 	return l.flush(func() int64 {
-		if l.recoveryPoint.Load() >= end {
+		if l.flushed.Load() >= end {
 			return 0
 		}
 		return l.end.Load()
@@ -50,55 +50,74 @@ func (l *Log) flush(target func() int64) error {
 		l.mu.Unlock()
 		return err
 	}
-	upTo, from := target(), l.recoveryPoint.Load()
-	if upTo <= from && !l.rolled {
+	upTo := target()
+	if upTo <= l.flushed.Load() && !l.rolled {
 		l.mu.Unlock()
 		return nil
 	}
-	l.rolled = false
-	segs := *l.segments.Load()
-	snapshots := slices.Clone(l.snapshots)
-	linkDir := false
-	for _, s := range segs {
-		linkDir = linkDir || !s.linked
-		s.linked = true
-	}
+	batch := l.collect(upTo)
 	l.mu.Unlock()
-
-	err := l.syncFiles(segs, snapshots, from, upTo)
-	if err == nil && linkDir {
-		err = l.syncDir()
-	}
-	if err != nil {
+	if err := l.sync(batch, false); err != nil {
 		return l.fail("flush", err)
-	}
-	if upTo > from {
-		l.recoveryPoint.Store(upTo) // nobody lowered it meanwhile: truncation takes flushMu
 	}
 	return nil
 }
 
-// syncFiles syncs what holds the records of [from, upTo) and what recovery from upTo will rely on. flushMu is held.
-func (l *Log) syncFiles(segs []*segment, snapshots []int64, from, upTo int64) error {
-	for i, s := range segs {
-		active := i == len(segs)-1
-		if s.durable || active && s.base >= upTo {
+// unsynced is what a flush has to do.
+type unsynced struct {
+	upTo      int64
+	segments  []*segment
+	snapshots []int64
+	linkDir   bool // the folder has new entries
+}
+
+// collect takes stock for a flush up to offset upTo. mu is held.
+func (l *Log) collect(upTo int64) unsynced {
+	u := unsynced{upTo: upTo, segments: *l.segments.Load(), snapshots: slices.Clone(l.snapshots)}
+	l.rolled = false
+	for _, s := range u.segments {
+		u.linkDir = u.linkDir || !s.linked
+		s.linked = true
+	}
+	return u
+}
+
+// sync brings u to the disk, and what recovery from its offset on will rely on. With final that includes the indexes of the
+// active segment, which recovery would make anew. flushMu is held.
+func (l *Log) sync(u unsynced, final bool) error {
+	from := l.flushed.Load()
+	sealed := u.upTo
+	for i, s := range u.segments {
+		active := i == len(u.segments)-1 && !final
+		if active {
+			sealed = s.base
+		}
+		if s.durable.Load() || active && s.base >= u.upTo {
 			continue
 		}
-		// The indexes of the active segment can wait: recovery makes them anew.
 		if err := s.sync(!active); err != nil && !s.deleted.Load() {
 			return err
 		}
-		s.durable = !active
+		s.durable.Store(!active)
 	}
-	for _, offset := range snapshots {
-		if offset >= from && offset <= upTo {
+	for _, offset := range u.snapshots {
+		if offset >= from && offset <= u.upTo {
 			if err := l.syncSnapshot(offset); err != nil {
 				return err
 			}
 		}
 	}
-	return l.writeEpochs(true)
+	if err := l.writeEpochs(true); err != nil {
+		return err
+	}
+	if u.linkDir {
+		if err := l.syncDir(); err != nil {
+			return err
+		}
+	}
+	l.sealed.Store(sealed)
+	l.flushed.Store(max(from, u.upTo)) // nobody lowered it meanwhile: truncation takes flushMu
+	return nil
 }
 
 // syncDir syncs the folder and, the first time, its own entry.
@@ -140,7 +159,7 @@ func (l *Log) Rest(sinceMs int64) error {
 	}
 	for i, s := range segs {
 		// A descriptor through which unsynced records were written stays: a failed write-back is reported to it.
-		if next := l.end.Load(); i+1 < len(segs) && segs[i+1].base <= l.recoveryPoint.Load() || l.recoveryPoint.Load() >= next {
+		if next := l.end.Load(); i+1 < len(segs) && segs[i+1].base <= l.flushed.Load() || l.flushed.Load() >= next {
 			s.file.dropIdle()
 			s.txns.file.dropIdle()
 		}
@@ -152,38 +171,39 @@ func (l *Log) Rest(sinceMs int64) error {
 
 // Close flushes and closes the log in order. Slices held stay readable. A log that has failed only lets go of its files.
 func (l *Log) Close() error {
-	err := l.finish()
 	l.flushMu.Lock()
 	defer l.flushMu.Unlock()
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	err := l.Err()
+	if err == nil {
+		if err = l.finish(); err != nil {
+			err = l.fail("close", err)
+		}
+	}
 	l.Fence(fmt.Errorf("%s-%d is closed: %w", l.topic, l.partition, kerr.KafkaStorageError))
 	l.dropFiles()
 	return err
 }
 
+// finish brings everything to the disk, so that the log can be opened without recovery. A log that has not changed, or has
+// no records to lose, saves the time. mu and flushMu are held.
 func (l *Log) finish() error {
-	l.mu.Lock()
-	if err := l.Err(); err != nil {
-		l.mu.Unlock()
+	s := l.active()
+	if err := s.seal(); err != nil {
 		return err
 	}
-	err := l.active().seal()
-	if err == nil {
-		err = l.takeSnapshot()
-	}
-	l.mu.Unlock()
-	if err != nil {
-		return l.fail("close", err)
-	}
-	if err := l.Flush(); err != nil {
+	if err := l.takeSnapshot(); err != nil {
 		return err
 	}
-	// A log without records that it could lose saves the time of syncing.
-	if err := l.writeEpochs(l.SizeBytes() > 0); err != nil {
-		return l.fail("close", err)
+	end := l.end.Load()
+	if l.rolled || l.flushed.Load() < end || !s.durable.Load() && s.size.Load() > 0 {
+		if err := l.sync(l.collect(end), true); err != nil {
+			return err
+		}
 	}
-	return nil
+	l.sealed.Store(end)
+	return l.writeEpochs(l.SizeBytes() > 0)
 }
 
 // takeSnapshot writes the producer state as of its end, unless a snapshot of that offset is there. mu is held.

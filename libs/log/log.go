@@ -62,7 +62,8 @@ type Log struct {
 	highWatermark atomic.Int64
 	end           atomic.Int64
 	unstable      atomic.Int64 // first offset of a transaction that is not settled, -1 for none
-	recoveryPoint atomic.Int64
+	flushed       atomic.Int64 // everything below is on the disk…
+	sealed        atomic.Int64 // …and below this the indexes are too
 	failure       atomic.Pointer[failure]
 
 	segments atomic.Pointer[[]*segment] // ascending, never empty; replaced, not changed; the last one is active
@@ -202,8 +203,17 @@ func (l *Log) StableOffset() int64 {
 // EndOffset is the offset the next record gets (LEO).
 func (l *Log) EndOffset() int64 { return l.end.Load() }
 
-// RecoveryPoint is the offset below which everything is known to be on disk.
-func (l *Log) RecoveryPoint() int64 { return l.recoveryPoint.Load() }
+// RecoveryPoint is the offset to checkpoint: everything below it is known to be on disk, and recovery begins in the
+// segment that holds it.
+func (l *Log) RecoveryPoint() int64 {
+	sealed, flushed := l.sealed.Load(), l.flushed.Load()
+	if flushed > sealed {
+		// The indexes of the last flushed record's segment are not on the disk. One less lets recovery begin in that
+		// segment also if it is complete by then and the next one begins at flushed.
+		return flushed - 1
+	}
+	return flushed
+}
 
 // SetHighWatermark raises the high watermark to offset, clamped to [start, end], and returns the resulting value. It
 // never goes down.

@@ -91,17 +91,19 @@ func (l *Log) settleAt(end int64, segs []*segment, o Options) error {
 	l.start.Store(start)
 	l.end.Store(end)
 	l.highWatermark.Store(min(max(o.HighWatermark, start), end))
-	if o.CleanShutdown {
-		l.recoveryPoint.Store(end)
-	} else {
-		l.recoveryPoint.Store(min(o.RecoveryPoint, end))
+	l.flushed.Store(end)
+	if !o.CleanShutdown {
+		l.flushed.Store(min(o.RecoveryPoint, end))
 	}
-	for _, s := range segs[:len(segs)-1] {
-		s.linked = s.durable
+	l.sealed.Store(end)
+	for _, s := range slices.Backward(segs) {
+		s.linked = s.durable.Load()
+		if !s.linked {
+			l.sealed.Store(s.base)
+			l.rolled = l.rolled || s != segs[len(segs)-1]
+		}
 	}
 	active := segs[len(segs)-1]
-	active.linked, active.durable = o.CleanShutdown, false
-	l.rolled = slices.ContainsFunc(segs[:len(segs)-1], func(s *segment) bool { return !s.durable })
 	l.tail.reset(mark{end, active, active.size.Load()})
 	l.epochs.cutFrom(end)
 	l.epochs.cutBefore(o.LogStartOffset)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"math"
 	"os"
 	"slices"
 
@@ -31,7 +32,7 @@ func (l *Log) recover(o Options, epochsKnown bool) (end int64, err error) {
 		first--
 	}
 	for _, s := range segs[:first] {
-		s.durable = true
+		s.durable.Store(true)
 		if s.needsIndexes {
 			if err := l.rebuildIndexes(s); err != nil {
 				return 0, err
@@ -44,6 +45,7 @@ func (l *Log) recover(o Options, epochsKnown bool) (end int64, err error) {
 		}
 	}
 	if first == len(segs) {
+		// The active segment counts as durable until it is written to.
 		if err := l.loadProducers(end); err != nil {
 			return 0, err
 		}
@@ -75,8 +77,10 @@ func (l *Log) recoverFrom(first int, recoveryPoint int64) (end int64, err error)
 	end = segs[first].base
 	for i := first; i < len(segs); i++ {
 		s := segs[i]
-		if s.base < end {
-			l.logger.Error("segment overlaps the one before", zap.String("segment", s.path(logSuffix)), zap.Int64("end", end))
+		if i > first && (s.base < end || s.base-end <= math.MaxInt32 && s.base > end && !l.config.Load().Compact) {
+			// The one before lost its end, or should no longer be there. (Compaction makes gaps too; it is only done below
+			// the recovery point.)
+			l.logger.Error("segment does not continue the one before", zap.String("segment", s.path(logSuffix)), zap.Int64("end", end))
 			return end, l.setAside(i)
 		}
 		end = s.base
@@ -290,7 +294,7 @@ func (l *Log) rebuildIndexes(s *segment) error {
 		}
 		pos += n
 	}
-	s.durable = false // the new index files are not on the disk
+	s.durable.Store(false) // the new index files are not on the disk
 	return s.seal()
 }
 

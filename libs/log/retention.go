@@ -18,26 +18,27 @@ type trash struct {
 // renamed to .deleted and unlinked by Purge after file.delete.delay.ms. With cleanup.policy=compact alone only the log
 // start offset removes segments, and nothing above the high watermark is ever removed.
 func (l *Log) Retain(nowMs int64) (removedSegments int, err error) {
+	base, err := l.prepareRetain(nowMs)
+	if base < 0 || err != nil {
+		return 0, err
+	}
+	// The producers' state must outlive the records it came from.
+	if err := errors.Join(l.syncSnapshot(base), l.fs.SyncDir(l.dir)); err != nil && l.Err() == nil {
+		return 0, l.fail("retention", err)
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if err := l.Err(); err != nil {
 		return 0, err
 	}
-	c := l.config.Load()
-	n, err := l.removable(c, nowMs)
+	n, err := l.removable(l.config.Load(), nowMs)
 	if err != nil {
 		return 0, l.fail("retention", err)
 	}
-	if n == 0 {
-		return 0, nil
-	}
 	segs := *l.segments.Load()
-	if n == len(segs) {
-		// The active segment goes too: an empty one takes its place.
-		if err := l.roll(l.end.Load(), nowMs); err != nil {
-			return 0, err
-		}
-		segs = *l.segments.Load()
+	n = min(n, floor(segs, base))
+	if n <= 0 {
+		return 0, nil
 	}
 	// The start moves before the segments go, so that a reader finds them or is out of range.
 	l.raiseStart(segs[n].base)
@@ -48,6 +49,29 @@ func (l *Log) Retain(nowMs int64) (removedSegments int, err error) {
 		}
 	}
 	return n, nil
+}
+
+// prepareRetain returns the base of the segment that the log can begin with, -1 when nothing is to be removed.
+func (l *Log) prepareRetain(nowMs int64) (base int64, err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if err := l.Err(); err != nil {
+		return -1, err
+	}
+	n, err := l.removable(l.config.Load(), nowMs)
+	if err != nil {
+		return -1, l.fail("retention", err)
+	}
+	if n == 0 {
+		return -1, nil
+	}
+	segs := *l.segments.Load()
+	if n < len(segs) {
+		return segs[n].base, nil
+	}
+	// The active segment goes too: an empty one takes its place.
+	base = l.end.Load()
+	return base, l.roll(base, nowMs)
 }
 
 // removable is how many of the oldest segments may go.

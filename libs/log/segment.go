@@ -39,6 +39,7 @@ type segment struct {
 	txns    txnIndex
 	size    atomic.Int64 // bytes of whole batches; a reader goes no further
 	deleted atomic.Bool  // its files are renamed
+	durable atomic.Bool  // it is on the disk with its indexes, and unchanged since
 
 	// --- under Log.mu
 	sinceIndex   int   // bytes since the last offset index entry
@@ -46,8 +47,6 @@ type segment struct {
 	createdMs    int64 // what segment.ms counts from while there is no timestamp
 	needsIndexes bool  // on loading: the index files cannot be used
 	linked       bool  // its directory entries are known to be on the disk
-
-	durable bool // under Log.flushMu: it is complete, and on the disk with its indexes
 }
 
 func newSegment(fs *disk.FS, dir string, base, nowMs int64) *segment {

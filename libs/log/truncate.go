@@ -1,6 +1,7 @@
 package log
 
 import (
+	"errors"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -8,8 +9,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 )
 
-// TruncateTo removes every record at or above offset. A batch that holds offset goes as a whole; offset is the new end
-// all the same.
+// TruncateTo removes every record at or above offset. A batch that holds offset goes as a whole, and the end is then where
+// it began.
 func (l *Log) TruncateTo(offset int64) error {
 	l.flushMu.Lock()
 	defer l.flushMu.Unlock()
@@ -30,15 +31,24 @@ func (l *Log) TruncateTo(offset int64) error {
 	if keep == 0 {
 		return l.restartAt(offset, offset, l.lastMs)
 	}
+	s := segs[keep-1]
+	size := s.size.Load()
+	p, found, err := s.locate(offset, size)
+	if err != nil {
+		return l.fail("truncate", err)
+	}
+	if found {
+		offset, size = min(offset, p.base), p.pos
+	}
 	l.lowerBounds(offset)
 	l.setSegments(segs[:keep:keep])
 	if err := l.discard(segs[keep:], l.lastMs); err != nil {
 		return l.fail("truncate", err)
 	}
-	s := segs[keep-1]
-	if err := s.truncate(offset, l.config.Load()); err != nil {
+	if err := s.truncate(offset, size); err != nil {
 		return l.fail("truncate", err)
 	}
+	l.sealed.Store(min(l.sealed.Load(), s.base))
 	l.epochs.cutFrom(offset)
 	l.tail.reset(mark{offset, s, s.size.Load()})
 	if err := l.rebuildProducers(offset); err != nil {
@@ -58,19 +68,12 @@ func (l *Log) lowerBounds(offset int64) {
 	l.highWatermark.Store(min(l.highWatermark.Load(), offset))
 	l.start.Store(min(l.start.Load(), offset))
 	l.tail.mu.Unlock()
-	l.recoveryPoint.Store(min(l.recoveryPoint.Load(), offset))
+	l.flushed.Store(min(l.flushed.Load(), offset))
+	l.sealed.Store(min(l.sealed.Load(), offset))
 }
 
-// truncate removes the batches that hold offset or more.
-func (s *segment) truncate(offset int64, c *Config) error {
-	size := s.size.Load()
-	p, found, err := s.locate(offset, size)
-	if err != nil {
-		return err
-	}
-	if found {
-		size = p.pos
-	}
+// truncate removes the batches that hold offset or more, which begin at size.
+func (s *segment) truncate(offset, size int64) error {
 	if err := s.offsets.cutFrom(offset); err != nil {
 		return err
 	}
@@ -86,12 +89,14 @@ func (s *segment) truncate(offset int64, c *Config) error {
 		return err
 	}
 	defer h.release()
-	if err := s.fs.Truncate(h.File, size); err != nil {
+	// What was cut off must not come back after a crash, in front of what follows in a later segment.
+	if err := errors.Join(s.fs.Truncate(h.File, size), s.fs.Sync(h.File)); err != nil {
 		return err
 	}
 	if size == 0 {
 		s.firstMs = unknownMs
 	}
+	s.durable.Store(false) // it takes batches again
 	_, err = s.resume()
 	return err
 }
