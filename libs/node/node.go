@@ -96,8 +96,8 @@ func New(cfg Config, deps Deps) *Node {
 }
 
 // Run registers the node, keeps it registered and follows the metadata stream until ctx ends, and then asks the
-// controller for a controlled shutdown unless Drain had one or controlled.shutdown.enable is off. It fails only for what
-// retrying cannot mend: another cluster, a node id that stays taken, metadata that this release cannot read.
+// controller for a controlled shutdown unless Drain has asked already or controlled.shutdown.enable is off. It fails only
+// for what retrying cannot mend: another cluster, a node id that stays taken, metadata that this release cannot read.
 func (n *Node) Run(ctx context.Context) error {
 	defer close(n.ended)
 	runCtx, cancel := context.WithCancel(context.WithoutCancel(ctx))
@@ -126,7 +126,7 @@ func (n *Node) Run(ctx context.Context) error {
 const leaveTimeout = 5 * time.Second
 
 func (n *Node) leave(ctx context.Context, failed <-chan error) error {
-	if n.epoch.Load() < 0 || !n.cfg.Static.Bool("controlled.shutdown.enable") {
+	if n.epoch.Load() < 0 || n.Draining() || !n.cfg.Static.Bool("controlled.shutdown.enable") {
 		return nil
 	}
 	n.drainOnce()

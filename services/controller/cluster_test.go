@@ -2,7 +2,6 @@ package controller
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"path/filepath"
 	"sync"
@@ -161,5 +160,3 @@ func TestTopicOutlivesTheController(t *testing.T) {
 		t.Errorf("leader %d after the node's return", kept.Partitions[0].Leader)
 	}
 }
-
-var _ = errors.New

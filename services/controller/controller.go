@@ -41,8 +41,8 @@ type Config struct {
 	Dir string
 	// ClusterID that a new cluster gets; empty makes one up. An existing cluster has its own.
 	ClusterID string
-	// Peers are all controllers by node id, this one among them, with the host:port of each one's controller.listener.
-	// None: this one alone.
+	// Peers are all controllers by node id, this one among them, with the host:port at which the others reach each one's
+	// controller.listener. None: this one alone.
 	Peers map[int32]string
 	// Static is the configuration of the process, by which defaults of topics are resolved.
 	Static configkeys.Values
@@ -192,6 +192,7 @@ func (s *Service) quorumConfig() quorum.Config {
 	group := fnv.New64a()
 	if len(s.cfg.Peers) > 1 {
 		c.Voters = map[int32]string{}
+		c.Listen = s.cfg.Static.String("controller.listener")
 		for _, id := range slices.Sorted(maps.Keys(s.cfg.Peers)) {
 			c.Voters[id] = "http://" + s.cfg.Peers[id]
 			fmt.Fprintln(group, id, s.cfg.Peers[id])

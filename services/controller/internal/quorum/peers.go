@@ -1,6 +1,7 @@
 package quorum
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -35,7 +36,7 @@ func startPeers(q *Quorum) (*peers, error) {
 	if err != nil {
 		return nil, fmt.Errorf("quorum: address of voter %d: %w", q.cfg.ID, err)
 	}
-	listener, err := net.Listen("tcp", own[0].Host)
+	listener, err := net.Listen("tcp", cmp.Or(q.cfg.Listen, own[0].Host))
 	if err != nil {
 		return nil, fmt.Errorf("quorum: %w", err)
 	}

@@ -33,6 +33,8 @@ type Config struct {
 	Dir string
 	// Voters by node id, this one among them, with the http://host:port that each one's peers reach it at. The URL of a single voter is not used.
 	Voters map[int32]string
+	// Listen is the host:port that peers are served at; empty means that of the own URL.
+	Listen string
 	// GroupID tells this group's peers from those of another cluster; the same at each voter.
 	GroupID uint64
 	// Tick is raft's unit of time; leaders beat each tick and are given up after ElectionTicks. Not used with a single voter.
