@@ -15,7 +15,7 @@ func (c *Conn) settle(r *Request) {
 	}
 	r.done = true
 	if r.closes() {
-		c.stopping = true // nothing behind this slot will be answered
+		c.stopping, c.failed = true, true // nothing behind this slot will be answered
 	}
 	c.unsent += r.size
 	if c.unsent > maxUnsentBytes {

@@ -56,6 +56,7 @@ type Conn struct {
 	corked       bool      // the reader will send; others only mark their slot
 	writing      bool      // somebody owns out
 	stopping     bool      // no more requests are read
+	failed       bool      // a slot closes the connection: requests behind it do not run
 	closed       bool
 	laneFirst    *Request
 	laneLast     *Request
@@ -134,7 +135,7 @@ func (c *Conn) readRequests() error {
 		if err != nil {
 			return c.refuse(&f, h, err)
 		}
-		if len(f.buf) > h.route.maxBodyBytes() {
+		if len(f.buf) > h.route.maxBodyBytes() { // a bound of its own below the one that all have
 			return c.refuse(&f, h, errFrameLength)
 		}
 		r := c.newRequest(f, h, received)
@@ -250,7 +251,12 @@ func (c *Conn) runLane() {
 			c.laneLast = nil
 		}
 		r.laneNext = nil
+		pointless := c.failed || c.closed
 		c.mu.Unlock()
+		if pointless {
+			r.ReleaseBody()
+			continue
+		}
 		r.started = int64(time.Since(r.Received))
 		r.run()
 	}

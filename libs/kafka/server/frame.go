@@ -131,8 +131,8 @@ func (fr *frameReader) read() (frame, error) {
 		return frame{}, err
 	}
 	size := int(int32(binary.BigEndian.Uint32(prefix)))
-	if size < 0 || size > int(fr.c.s.cfg.MaxRequestBytes) {
-		return frame{}, fmt.Errorf("%w: %d bytes, the limit is %d", errFrameLength, size, fr.c.s.cfg.MaxRequestBytes)
+	if most := fr.limit(size); size < 0 || size > most {
+		return frame{}, fmt.Errorf("%w: %d bytes, the limit is %d", errFrameLength, size, most)
 	}
 	fr.br.Discard(4)
 
@@ -143,6 +143,24 @@ func (fr *frameReader) read() (frame, error) {
 	}
 	fr.largest = max(fr.largest, size)
 	return f, nil
+}
+
+// limit is the most bytes that the next frame may have. What is large for a plain request depends on its key,
+// the first field, which is looked at before any memory is spent.
+func (fr *frameReader) limit(size int) int {
+	most := int(fr.c.s.cfg.MaxRequestBytes)
+	if size <= plainMaxBodyBytes || size > most {
+		return most
+	}
+	b, err := fr.br.Peek(6)
+	if err != nil {
+		return most // the same error awaits whoever reads on
+	}
+	route := fr.c.s.router.lookup(int16(binary.BigEndian.Uint16(b[4:])))
+	if route == nil {
+		route = unknownRoute
+	}
+	return min(most, route.maxBodyBytes())
 }
 
 // readBody reads size bytes, growing the buffer with what has arrived.
@@ -168,9 +186,11 @@ func (fr *frameReader) readBody(size int) (frame, error) {
 			return f, nil
 		}
 		next := min(size, 2*filled)
+		fr.c.midFrame.Store(false) // now the client waits for us
 		if err := s.budget.extend(fr.c.ctx, &f.grant, next-filled); err != nil {
 			return f, err
 		}
+		fr.c.midFrame.Store(true)
 		grown := s.buffers.get(next)
 		copy(grown, f.buf)
 		s.buffers.put(f.buf)

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
@@ -254,5 +255,53 @@ func TestDrainDeadline(t *testing.T) {
 	request.Finish(request.Begin(), nil, func() { released = true })
 	if !released {
 		t.Error("an answer to a closed connection was not released")
+	}
+}
+
+// A request that has no reason to be large is refused by its length and key, before its body arrives.
+func TestPlainRequestsHaveALowerLimit(t *testing.T) {
+	small := API{Key: 18, MaxVersion: 4, Inline: true, Handle: apiVersions, MaxBodyBytes: 100}
+	r := start(t, Config{}, Deps{}, echoMetadata(true), echoProduce(), small)
+	header := func(key, version byte, size uint32) []byte {
+		return append(binary.BigEndian.AppendUint32(nil, size), 0, key, 0, version, 0, 0, 0, 1, 0xff, 0xff)
+	}
+	for _, key := range []byte{3, 99} {
+		c := r.dial()
+		c.send(header(key, 0, plainMaxBodyBytes+1))
+		c.expectClosed()
+	}
+	c := r.dial()
+	c.send(header(18, 0, 101))
+	c.send(make([]byte, 101))
+	c.expectClosed()
+
+	c = r.dial()
+	c.send(header(0, 3, plainMaxBodyBytes+1))
+	c.send(make([]byte, plainMaxBodyBytes+1-10))
+	if got := c.correlation(); got != 1 {
+		t.Error(got)
+	}
+}
+
+// What is queued behind a request that closes the connection does not run.
+func TestNothingRunsBehindAFailedRequest(t *testing.T) {
+	queued := make(chan struct{})
+	var ran atomic.Int64
+	r := start(t, Config{}, Deps{},
+		API{Key: 3, MaxVersion: 13, Handle: func(r *Request) { <-queued; r.Fail(kerr.InvalidRequest) }},
+		API{Key: 60, MaxVersion: 1, Handle: func(r *Request) { ran.Add(1); r.Reply(r.replyKind()) }},
+		API{Key: 18, MaxVersion: 4, Inline: true, Handle: func(r *Request) { close(queued); apiVersions(r) }},
+	)
+	c := r.dial()
+	c.send(request(metadataRequest(), 9, 1))
+	c.send(request(kmsg.NewPtrDescribeClusterRequest(), 0, 2))
+	c.send(request(kmsg.NewPtrApiVersionsRequest(), 4, 3))
+	c.expectClosed()
+	r.stop()
+	if ran.Load() != 0 {
+		t.Error("a request ran behind one that failed")
+	}
+	if held := r.server.metrics.heldBytes.Load(); held != 0 {
+		t.Errorf("%d request bytes are held", held)
 	}
 }

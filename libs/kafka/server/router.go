@@ -33,8 +33,8 @@ type API struct {
 	// inline requests behind them already run.
 	Inline bool
 
-	// MaxBodyBytes bounds a request's size below the server's MaxRequestBytes; 0 takes 16 MiB, or no such bound for the
-	// APIs that carry payloads.
+	// MaxBodyBytes bounds a request's size below the server's MaxRequestBytes; 0 takes 16 MiB, or no such
+	// bound for the APIs that carry payloads of the application.
 	MaxBodyBytes int
 }
 
@@ -55,7 +55,7 @@ type route struct {
 }
 
 // unknownRoute stands for API keys that nobody registered.
-var unknownRoute = &route{API: API{Inline: true}, name: "unknown API"}
+var unknownRoute = &route{API: API{Key: -1, Inline: true}, name: "unknown API"}
 
 // NewRouter returns a router without APIs.
 func NewRouter() *Router { return &Router{} }
