@@ -417,3 +417,16 @@ func TestLargeRequests(t *testing.T) {
 		t.Errorf("%d topics at another node", fresh.Image().TopicCount())
 	}
 }
+
+// BenchmarkCreateTopic is the time from a node's request to its own image with the topic, fsync included.
+func BenchmarkCreateTopic(b *testing.B) {
+	w := newWorld(b, nil)
+	w.controller()
+	n, _ := w.node(1)
+	<-n.Ready()
+	i := 0
+	for b.Loop() {
+		mustCreate(b, n, 1, fmt.Sprint("topic-", i))
+		i++
+	}
+}
