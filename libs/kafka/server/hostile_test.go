@@ -14,7 +14,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// prefix is the beginning of a frame of the declared size: its length and n bytes of it.
+// prefix is the beginning of a Produce frame of the declared size: its length and n bytes of it.
 func prefix(size uint32, n int) []byte {
 	b := make([]byte, 4+n)
 	binary.BigEndian.PutUint32(b, size)
@@ -41,7 +41,7 @@ func TestHugeLength(t *testing.T) {
 // Clients that declare large requests and stop cost what they sent, not what they declared, and go away when
 // they make no progress.
 func TestStoppedMidFrame(t *testing.T) {
-	r := start(t, Config{FrameTimeout: 400 * time.Millisecond}, Deps{}, echoMetadata(true))
+	r := start(t, Config{FrameTimeout: 400 * time.Millisecond}, Deps{}, echoProduce())
 	before := heapInUse()
 	var clients []*client
 	for range 50 {
