@@ -141,8 +141,8 @@ func Fetch(topic string, partition int32, offset int64) *kmsg.FetchRequest {
 	return req
 }
 
-// Read fetches from one partition and returns what came of it.
-func (c *Conn) Read(topic string, partition int32, offset int64) (kmsg.FetchResponseTopicPartition, error) {
+// Fetched fetches from one partition and returns what came of it.
+func (c *Conn) Fetched(topic string, partition int32, offset int64) (kmsg.FetchResponseTopicPartition, error) {
 	res, err := c.Do(Fetch(topic, partition, offset))
 	if err != nil {
 		return kmsg.FetchResponseTopicPartition{}, err
