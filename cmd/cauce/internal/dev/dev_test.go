@@ -1,6 +1,7 @@
 package dev
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"net"
@@ -9,7 +10,10 @@ import (
 	"path/filepath"
 	"runtime"
 	"runtime/pprof"
+	"strconv"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -129,15 +133,46 @@ func TestStartsAndStopsLeakNothing(t *testing.T) {
 	}
 }
 
-// settled is the number of goroutines once it is as wanted or has had time to be.
+// settled is the least number of goroutines within a moment, or the first that is as wanted.
 func settled(wanted func(int) bool) int {
-	n := runtime.NumGoroutine()
-	for range 50 {
-		if wanted(n) {
-			return n
-		}
-		time.Sleep(10 * time.Millisecond)
-		n = runtime.NumGoroutine()
+	least := runtime.NumGoroutine()
+	for until := time.Now().Add(300 * time.Millisecond); !wanted(least) && time.Now().Before(until); runtime.Gosched() {
+		least = min(least, runtime.NumGoroutine())
 	}
-	return n
+	return least
+}
+
+// TestStopUnderLoadKeepsWhatWasAcknowledged stops the cluster while a producer sends as fast as it can.
+func TestStopUnderLoadKeepsWhatWasAcknowledged(t *testing.T) {
+	v := values(t, t.TempDir())
+	c := start(t, v)
+	c.createTopic("orders", 1, nil)
+	client := c.client(kgo.DefaultProduceTopic("orders"))
+	var acknowledged atomic.Int64
+	enough := make(chan struct{})
+	ctx, stop := context.WithCancel(t.Context())
+	var producing sync.WaitGroup
+	producing.Go(func() {
+		for i := 0; ctx.Err() == nil; i++ {
+			client.Produce(ctx, kgo.StringRecord(strconv.Itoa(i)), func(_ *kgo.Record, err error) {
+				if err == nil && acknowledged.Add(1) == 20_000 {
+					close(enough)
+				}
+			})
+		}
+	})
+	<-enough
+	c.close()
+	stop()
+	producing.Wait()
+	client.Close()
+
+	c = start(t, v)
+	n := int(acknowledged.Load())
+	seen := c.consume("orders", n)
+	for i := range n {
+		if seen[strconv.Itoa(i)] != 1 {
+			t.Fatalf("record %d of %d acknowledged ones is there %d times", i, n, seen[strconv.Itoa(i)])
+		}
+	}
 }

@@ -89,7 +89,7 @@ func (m *meter) watch(ctx context.Context, w io.Writer, warmup time.Duration) {
 func (w window) line(at, lasted time.Duration, latency bool) string {
 	seconds := lasted.Seconds()
 	text := fmt.Sprintf("%4ds %12.0f records/s %9.2f MB/s", int(at.Seconds()+0.5), float64(w.records)/seconds, float64(w.bytes)/megabyte/seconds)
-	if latency {
+	if latency && w.latency.total > 0 {
 		text += fmt.Sprintf("   p50 %s  p99 %s  max %s ms", ms(w.latency.quantile(0.5)), ms(w.latency.quantile(0.99)), ms(w.latency.quantile(1)))
 	}
 	return text
