@@ -73,6 +73,7 @@ func flagUsages(flags *pflag.FlagSet) string {
 			return
 		}
 		name, usage := pflag.UnquoteUsage(flag)
+		usage = strings.TrimSuffix(usage, ": "+name) // what is listed already need not be told twice
 		spelled := "      --" + flag.Name
 		if flag.Shorthand != "" {
 			spelled = fmt.Sprintf("  -%s, --%s", flag.Shorthand, flag.Name)

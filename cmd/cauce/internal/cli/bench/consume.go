@@ -51,7 +51,7 @@ func consume(s *session.Session) *cobra.Command {
 	flags.Int32VarP(&c.partition, "partition", "p", -1, "read partition `N` only (-1: all)")
 	flags.BoolVarP(&c.follow, "follow", "F", false, "wait for more records at the end")
 	flags.BoolVar(&c.latency, "latency", false, "measure the time from when each record was due")
-	flags.Int32Var(&c.maxBytes, "fetch-bytes", 50<<20, "largest answer to a fetch")
+	flags.Int32Var(&c.maxBytes, "fetch-bytes", 50<<20, "largest answer to a fetch in `BYTES`")
 	flags.DurationVar(&c.maxWait, "fetch-wait", 5*time.Second, "how long a fetch may wait for records")
 	return cmd
 }

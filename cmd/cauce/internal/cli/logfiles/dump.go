@@ -50,7 +50,7 @@ func dumpCommand(s *session.Session) *cobra.Command {
 		Short: "Print and check the files of partitions and log directories",
 		Long:  dumpLong,
 		Example: `  cauce log dump $(cauce log dir --data-dir data)/orders-0
-  cauce log dump data/logs/orders-0/00000000000000000000.log --records -o json`,
+  cauce log dump data/log/orders-0/00000000000000000000.log --records -o json`,
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, paths []string) error { return d.run(cmd.Context(), paths) },
 	}

@@ -22,10 +22,10 @@ type Tuning struct {
 // Bind adds the flags.
 func (t *Tuning) Bind(flags *pflag.FlagSet) {
 	flags.StringVar(&t.acks, "acks", "all", "who must have a record before it counts as written: `all|1|0`")
-	flags.StringVarP(&t.compression, "compression", "z", "none", "`none|gzip|snappy|lz4|zstd`")
-	flags.IntVar(&t.level, "compression-level", 0, "level of gzip, lz4 and zstd (0: the codec's default)")
+	flags.StringVarP(&t.compression, "compression", "z", "none", "codec of the batches: `none|gzip|snappy|lz4|zstd`")
+	flags.IntVar(&t.level, "compression-level", 0, "level `N` of gzip, lz4 and zstd (0: the codec's default)")
 	flags.DurationVar(&t.linger, "linger", 5*time.Millisecond, "how long a batch waits for more records")
-	flags.Int32Var(&t.batchBytes, "batch-bytes", 1_000_000, "largest batch")
+	flags.Int32Var(&t.batchBytes, "batch-bytes", 1_000_000, "largest batch in `BYTES`")
 }
 
 // Options returns the client options, or an error that names the flag at fault.
