@@ -32,7 +32,7 @@ func (e Endpoint[Req, Resp]) At(instance int32) Endpoint[Req, Resp] {
 // ErrTimeout, ErrUnavailable, ErrTooLarge, *RemoteError, or the context's own.
 func (e Endpoint[Req, Resp]) Call(ctx context.Context, c *Conn, req Req) (Resp, error) {
 	var none Resp
-	ctx, span := c.tracer.Start(ctx, e.subject, trace.WithSpanKind(trace.SpanKindClient), trace.WithAttributes(attribute.String("messaging.system", "nats")))
+	ctx, span := c.tracer.Start(ctx, e.subject, clientSpan...)
 	defer span.End()
 	resp, err := e.call(ctx, c, req)
 	if err != nil {
@@ -73,7 +73,7 @@ func (e Endpoint[Req, Resp]) ServeShared(c *Conn, handle func(ctx context.Contex
 func (e Endpoint[Req, Resp]) serve(c *Conn, queue string, handle func(context.Context, Req, func(Resp, error))) (*Subscription, error) {
 	return c.subscribe(e.subject, queue, func(m *nats.Msg) {
 		ctx := traceContext(m.Header)
-		ctx, span := c.tracer.Start(ctx, e.subject, trace.WithSpanKind(trace.SpanKindServer), trace.WithAttributes(attribute.String("messaging.system", "nats")))
+		ctx, span := c.tracer.Start(ctx, e.subject, serverSpan...)
 		reply := func(resp Resp, err error) {
 			defer span.End()
 			if err != nil {
@@ -129,7 +129,12 @@ func fresh[M proto.Message]() M {
 	return none.ProtoReflect().New().Interface().(M)
 }
 
-var propagator = propagation.TraceContext{}
+var (
+	propagator = propagation.TraceContext{}
+	system     = trace.WithAttributes(attribute.String("messaging.system", "nats"))
+	clientSpan = []trace.SpanStartOption{trace.WithSpanKind(trace.SpanKindClient), system}
+	serverSpan = []trace.SpanStartOption{trace.WithSpanKind(trace.SpanKindServer), system}
+)
 
 func traceHeader(ctx context.Context) nats.Header {
 	if !trace.SpanContextFromContext(ctx).IsValid() {

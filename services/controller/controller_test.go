@@ -19,6 +19,8 @@ import (
 
 	"github.com/cauce-stream/cauce/libs/bus/controlpb"
 	"github.com/cauce-stream/cauce/libs/metadata"
+	"github.com/cauce-stream/cauce/libs/metadata/metadatapb"
+	"github.com/cauce-stream/cauce/services/controller/internal/cluster"
 )
 
 // TestAnsweredChangesSurviveAKill copies the metadata log while topics are being created, as a kill would leave it, and
@@ -222,6 +224,27 @@ func TestSilentNodeIsFenced(t *testing.T) {
 		}
 		controller.stop()
 	})
+}
+
+func TestPausedControllerFencesNobody(t *testing.T) {
+	w := newWorld(t, nil)
+	s, err := New(Config{ID: 1, Dir: w.dir, Static: w.static}, Deps{Bus: w.connect("c")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	node := metadata.Node{ID: 2, Epoch: 1, Roles: []string{metadata.RoleBroker}}
+	im, _, err := metadata.Empty().Apply(1, []*metadatapb.Record{{Record: &metadatapb.Record_RegisterBroker{RegisterBroker: node.Record()}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &reign{s: s, image: im}
+	r.sessions = cluster.NewSessions(im, r.env())
+	r.dueMs, _ = r.sessions.NextExpiryMs(im)
+	s.started = s.started.Add(-time.Minute) // a minute goes by in no time
+	r.expire()                              // would propose to a quorum that is not there
+	if next, ok := r.sessions.NextExpiryMs(im); !ok || next <= s.nowMs() {
+		t.Errorf("the node's session ends at %d, now is %d", next, s.nowMs())
+	}
 }
 
 func features() []*controlpb.FeatureRange {

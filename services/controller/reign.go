@@ -34,6 +34,7 @@ type reign struct {
 	next     int64
 	sessions *cluster.Sessions
 	beats    map[int32]beat // the newest of each node
+	dueMs    int64          // when the next session ends
 	subs     subscriptions
 	over     chan struct{} // closed when the reign has ended
 }
@@ -206,12 +207,22 @@ func (r *reign) arm(timer *time.Timer) {
 		return
 	}
 	if at, ok := r.sessions.NextExpiryMs(r.image); ok {
+		r.dueMs = at
 		timer.Reset(time.Duration(at-r.s.nowMs()) * time.Millisecond)
 	}
 }
 
-// expire fences the nodes that have fallen silent.
+// pausedMs is how much later than it was due an expiry shows that it was this process that stood still.
+const pausedMs = 1000
+
+// expire fences the nodes that have fallen silent. A controller that could not listen for a while gives all of them the
+// whole timeout anew: what they said meanwhile may still be on its way here.
 func (r *reign) expire() {
+	if late := r.s.nowMs() - r.dueMs; late > pausedMs {
+		r.s.log.Warn("this process stood still; all nodes get their session timeout anew", zap.Int64("ms", late))
+		r.sessions = cluster.NewSessions(r.image, r.env())
+		return
+	}
 	for {
 		node, recs, ok := r.sessions.Expire(r.image, r.env())
 		if !ok {

@@ -406,7 +406,7 @@ func TestTornTail(t *testing.T) {
 	}
 	v.stop()
 
-	step := int64(97)
+	step := int64(211)
 	if testing.Short() {
 		step = 1013
 	}
