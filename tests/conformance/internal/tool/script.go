@@ -147,6 +147,9 @@ func (s Step) Output(site Site, r Result) ([]string, error) {
 			return nil, fmt.Errorf("unknown filter %q", f)
 		}
 	}
+	for i := range lines {
+		lines[i] = strings.TrimRight(lines[i], " \t")
+	}
 	return append(site.Normalise(lines), fmt.Sprintf("exit %d", r.ExitCode)), nil
 }
 
@@ -155,9 +158,5 @@ func splitLines(text string) []string {
 	if text == "" {
 		return nil
 	}
-	lines := strings.Split(text, "\n")
-	for i := range lines {
-		lines[i] = strings.TrimRight(lines[i], " \t")
-	}
-	return lines
+	return strings.Split(text, "\n")
 }

@@ -1,0 +1,144 @@
+//go:build conformance
+
+package conformance
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/cauce-stream/cauce/tests/conformance/internal/client"
+	"github.com/cauce-stream/cauce/tests/conformance/internal/tool"
+	"github.com/cauce-stream/cauce/tests/conformance/internal/wire"
+	"github.com/cauce-stream/cauce/tests/conformance/internal/workload"
+)
+
+// builtins are the commands of scripts that are no tools of Kafka's: they bring about what the tools then look at.
+var builtins = map[string]func(*testing.T, []string) tool.Result{
+	"seed":          seed,
+	"seed-segments": seedSegments,
+	"seed-codecs":   seedCodecs,
+	"write-json":    writeFile,
+	"list":          listFiles,
+}
+
+// seedRecords makes records with fixed keys, values of at least valueBytes bytes, and timestamps a second apart.
+func seedRecords(from, n, valueBytes int) []wire.Record {
+	out := make([]wire.Record, n)
+	for i := range out {
+		value := fmt.Appendf(nil, "value %d", from+i)
+		out[i] = wire.Record{
+			TimestampMs: workload.BaseTimestampMs + 1000*int64(from+i),
+			Key:         fmt.Appendf(nil, "k%d", from+i),
+			Value:       append(value, bytes.Repeat([]byte("."), max(0, valueBytes-len(value)))...),
+		}
+	}
+	return out
+}
+
+// seed TOPIC PARTITION BATCHES writes batches of ten records.
+func seed(t *testing.T, args []string) tool.Result {
+	t.Helper()
+	c, topic, partition := target(t, args)
+	for b := range number(t, args[2]) {
+		appendTo(t, c, topic, partition, wire.Batch{Records: seedRecords(10*b, 10, 0)})
+	}
+	return tool.Result{}
+}
+
+// seedSegments TOPIC PARTITION BATCHES writes batches of an idempotent producer with 100 records, 100 KB each.
+func seedSegments(t *testing.T, args []string) tool.Result {
+	t.Helper()
+	c, topic, partition := target(t, args)
+	req := kmsg.NewPtrInitProducerIDRequest()
+	req.Version, req.TransactionTimeoutMillis, req.ProducerID, req.ProducerEpoch = 4, 60_000, -1, -1
+	res, err := c.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for b := range number(t, args[2]) {
+		appendTo(t, c, topic, partition, wire.Batch{
+			Records:  seedRecords(100*b, 100, 1000),
+			Producer: res.(*kmsg.InitProducerIDResponse).ProducerID, Sequence: int32(100 * b),
+		})
+	}
+	return tool.Result{}
+}
+
+// seedCodecs TOPIC PARTITION writes one batch in every codec.
+func seedCodecs(t *testing.T, args []string) tool.Result {
+	t.Helper()
+	c, topic, partition := target(t, args)
+	for i := range client.Codecs {
+		batch := wire.Batch{Records: seedRecords(10*i, 4, 100), Codec: codecs[i]}
+		batch.Records[0].Headers = []kmsg.Header{{Key: "h", Value: []byte("v")}, {Key: "h", Value: nil}}
+		batch.Records[1].Key = nil
+		batch.Records[2].Value = nil
+		batch.Records[3].Key, batch.Records[3].Value = []byte{}, []byte{}
+		appendTo(t, c, topic, partition, batch)
+	}
+	return tool.Result{}
+}
+
+var codecs = []kgo.CompressionCodec{
+	kgo.NoCompression(), kgo.GzipCompression(), kgo.SnappyCompression(), kgo.Lz4Compression(), kgo.ZstdCompression(),
+}
+
+// writeFile PATH TEXT writes a file that a tool takes as an argument.
+func writeFile(t *testing.T, args []string) tool.Result {
+	t.Helper()
+	if err := os.WriteFile(args[0], []byte(args[1]), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.Remove(args[0]) })
+	return tool.Result{}
+}
+
+// listFiles FOLDER prints the names of the files in a folder.
+func listFiles(t *testing.T, args []string) tool.Result {
+	t.Helper()
+	entries, err := os.ReadDir(args[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out strings.Builder
+	for _, e := range entries {
+		out.WriteString(e.Name() + "\n")
+	}
+	return tool.Result{Stdout: out.String()}
+}
+
+func target(t *testing.T, args []string) (c *wire.Conn, topic string, partition int32) {
+	t.Helper()
+	c = dial(t)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	if _, err := c.AwaitTopic(ctx, args[0]); err != nil {
+		t.Fatal(err)
+	}
+	return c, args[0], int32(number(t, args[1]))
+}
+
+func number(t *testing.T, s string) int {
+	t.Helper()
+	n, err := strconv.Atoi(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+func appendTo(t *testing.T, c *wire.Conn, topic string, partition int32, batch wire.Batch) {
+	t.Helper()
+	if _, err := c.Append(topic, partition, batch.Encode()); err != nil {
+		t.Fatalf("append to %s-%d: %v", topic, partition, err)
+	}
+}
