@@ -1,7 +1,7 @@
 // Package connect is the connector runtime.
 //
-// So far it is a node without a role, which registers with the cluster and answers what every node answers; connectors
-// and their REST interface are on the roadmap.
+// So far it registers with the cluster and answers what every node answers; connectors and their REST interface are on
+// the roadmap.
 package connect
 
 import (
@@ -16,6 +16,9 @@ import (
 	"github.com/cauce-stream/cauce/libs/process"
 	"github.com/cauce-stream/cauce/libs/telemetry"
 )
+
+// Role is the role that the node registers with.
+const Role = "connect"
 
 // Config is what the node was started with.
 type Config struct {
@@ -36,7 +39,7 @@ type Service struct {
 
 // New binds the listeners; they accept connections while Run runs.
 func New(c Config, d Deps) (*Service, error) {
-	s, err := serving.Listen(serving.Config{Values: c.Values, Roles: nil}, serving.Deps{Bus: d.Bus, Telemetry: d.Telemetry})
+	s, err := serving.Listen(serving.Config{Values: c.Values, Roles: []string{Role}}, serving.Deps{Bus: d.Bus, Telemetry: d.Telemetry})
 	if err != nil {
 		return nil, fmt.Errorf("connect: %w", err)
 	}
@@ -53,9 +56,8 @@ func (s *Service) Run(ctx context.Context) error {
 
 // Main runs the service as a process of its own, which reaches the controllers over the bus at bus.servers.
 func Main(ctx context.Context, env process.Env) error {
-	conn, err := bus.Connect(bus.Config{
-		URLs: env.Values.List("bus.servers"), AuthToken: env.Values.String("bus.auth.token"), Name: "connect",
-	}, bus.Deps{Log: env.Telemetry.Log, Tracer: env.Telemetry.Tracer})
+	conn, err := bus.Connect(bus.Config{URLs: env.Values.List("bus.servers"), Name: "connect"},
+		bus.Deps{Log: env.Telemetry.Log, Tracer: env.Telemetry.Tracer})
 	if err != nil {
 		return fmt.Errorf("connect: %w", err)
 	}
