@@ -14,7 +14,7 @@ import (
 
 // ConfigFrom reads a controller's configuration from the keys of its process.
 func ConfigFrom(v config.Values) (Config, error) {
-	c := Config{ID: configkeys.NodeID(v), Dir: configkeys.MetadataDir(v), Static: v}
+	c := Config{ID: configkeys.NodeID(v), Dir: configkeys.MetadataDir(v), ClusterID: v.String("cluster.id"), Static: v}
 	for _, entry := range v.List("controller.peers") {
 		id, address, found := strings.Cut(entry, "@")
 		number, err := strconv.ParseInt(id, 10, 32)
