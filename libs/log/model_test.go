@@ -473,10 +473,14 @@ func (w *world) reopen() {
 }
 
 func TestLogAgainstModel(t *testing.T) {
-	for seed := range uint64(60) {
+	seeds := uint64(60)
+	if testing.Short() {
+		seeds = 10
+	}
+	for seed := range seeds {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			w := newWorld(t, seed)
-			w.open(filepath.Join(t.TempDir(), "topic-0"), false)
+			w.open(filepath.Join(memDir(t), "topic-0"), false)
 			for i := range 300 {
 				w.step()
 				if i%10 == 0 {
@@ -499,7 +503,7 @@ func TestLogAgainstModel(t *testing.T) {
 func TestCrash(t *testing.T) {
 	seeds := uint64(300)
 	if testing.Short() {
-		seeds = 50
+		seeds = 30
 	}
 	for seed := range seeds {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) { crashRun(t, seed) })
@@ -508,7 +512,7 @@ func TestCrash(t *testing.T) {
 
 func crashRun(t *testing.T, seed uint64) {
 	w := newWorld(t, seed)
-	root := t.TempDir()
+	root := memDir(t)
 	at := func(i int) string { return filepath.Join(root, fmt.Sprint(i)) }
 	if err := os.Mkdir(at(0), 0o755); err != nil {
 		t.Fatal(err)

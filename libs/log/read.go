@@ -29,14 +29,22 @@ func (l *Log) Read(offset int64, maxBytes int, iso Isolation, minOneBatch bool) 
 		if err == nil || errors.Is(err, kerr.OffsetOutOfRange) {
 			return s, err
 		}
-		if failed := l.Err(); failed != nil {
-			return Slice{}, failed
+		if again, err := l.readFailed(err, attempt); !again {
+			return Slice{}, err
 		}
-		if errors.Is(err, fs.ErrNotExist) && attempt < 3 {
-			continue // retention or truncation was quicker: the segment is no longer among the log's
-		}
-		return Slice{}, fmt.Errorf("%s-%d: %w: %w", l.topic, l.partition, kerr.KafkaStorageError, err)
 	}
+}
+
+// readFailed tells whether a read that failed is to be tried again, because retention or truncation was quicker and the
+// segment is no longer among the log's; if not, what to answer. A failed read does not fence the log.
+func (l *Log) readFailed(cause error, attempt int) (again bool, err error) {
+	if failed := l.Err(); failed != nil {
+		return false, failed
+	}
+	if errors.Is(cause, fs.ErrNotExist) && attempt < 3 {
+		return true, nil
+	}
+	return false, fmt.Errorf("%s-%d: %w: %w", l.topic, l.partition, kerr.KafkaStorageError, cause)
 }
 
 func (l *Log) read(offset int64, maxBytes int, iso Isolation, minOneBatch bool) (Slice, error) {
@@ -133,12 +141,25 @@ type AbortedTxn struct {
 
 // AbortedTxns appends to dst the aborted transactions that overlap [from, upTo), ordered by first offset.
 func (l *Log) AbortedTxns(dst []AbortedTxn, from, upTo int64) ([]AbortedTxn, error) {
-	segs := *l.segments.Load()
 	n := len(dst)
+	for attempt := 0; ; attempt++ {
+		var err error
+		if dst, err = l.abortedTxns(dst[:n], from, upTo); err == nil {
+			slices.SortFunc(dst[n:], func(a, b AbortedTxn) int { return cmp.Compare(a.FirstOffset, b.FirstOffset) })
+			return dst, nil
+		}
+		if again, err := l.readFailed(err, attempt); !again {
+			return dst[:n], err
+		}
+	}
+}
+
+func (l *Log) abortedTxns(dst []AbortedTxn, from, upTo int64) ([]AbortedTxn, error) {
+	segs := *l.segments.Load()
 	for _, s := range segs[max(floor(segs, from), 0):] {
 		txns, err := s.txns.read()
 		if err != nil {
-			return dst[:n], fmt.Errorf("%s-%d: %w: %w", l.topic, l.partition, kerr.KafkaStorageError, err)
+			return dst, err
 		}
 		for _, t := range txns {
 			if t.last >= from && t.first < upTo {
@@ -150,6 +171,5 @@ func (l *Log) AbortedTxns(dst []AbortedTxn, from, upTo int64) ([]AbortedTxn, err
 			break
 		}
 	}
-	slices.SortFunc(dst[n:], func(a, b AbortedTxn) int { return cmp.Compare(a.FirstOffset, b.FirstOffset) })
 	return dst, nil
 }

@@ -144,7 +144,7 @@ func (l *Log) recoverSegment(s *segment, hasNext bool) (end int64, fault, err er
 			return end, nil, nil
 		}
 		if errors.Is(err, kerr.CorruptMessage) {
-			return end, err, l.cutTail(s, h, sc, pos, hasNext)
+			return end, err, l.cutTail(s, h, sc, pos, end, hasNext)
 		}
 		if err != nil {
 			return 0, nil, fmt.Errorf("%s at byte %d: %w", s.path(logSuffix), pos, err)
@@ -192,31 +192,19 @@ func (s *segment) clearIndexes() error {
 	return nil
 }
 
-// cutTail cuts the segment off at pos. When that may take whole batches along it keeps what is cut in a file beside it:
+// cutTail cuts the segment off at pos, where offset end was expected. When that may take whole batches along it keeps what is cut in a file beside it:
 // a torn write loses nothing that was acknowledged, but damage in the middle of a log does.
-func (l *Log) cutTail(s *segment, h *handle, sc *scanner, pos int64, hasNext bool) error {
-	if hasNext || sc.size-pos > int64(l.config.Load().MaxMessageBytes) || sc.batchFollows() {
+func (l *Log) cutTail(s *segment, h *handle, sc *scanner, pos, end int64, hasNext bool) error {
+	n := sc.size - pos
+	if hasNext || n > int64(l.config.Load().MaxMessageBytes) || sc.batchFollows(pos, n, end) {
 		aside := s.path(logSuffix) + fmt.Sprintf(".%d", pos) + corruptSuffix
-		l.logger.Error("keeping damaged records aside", zap.String("file", aside), zap.Int64("bytes", sc.size-pos))
+		l.logger.Error("keeping damaged records aside", zap.String("file", aside), zap.Int64("bytes", n))
 		if err := l.copyRange(aside, h, pos, sc.size); err != nil {
 			return err
 		}
 	}
 	s.size.Store(pos)
 	return l.fs.Truncate(h.File, pos)
-}
-
-// batchFollows tells whether a valid batch comes after the one that was refused last.
-func (s *scanner) batchFollows() bool {
-	for {
-		b, _, err := s.next()
-		if err != nil {
-			return false
-		}
-		if b.CheckCRC() == nil {
-			return true
-		}
-	}
 }
 
 func (l *Log) copyRange(to string, h *handle, from, upTo int64) error {

@@ -68,10 +68,10 @@ func (s *scanner) next() (b record.Batch, pos int64, err error) {
 	if left == 0 {
 		return nil, pos, io.EOF
 	}
-	if left < record.HeaderSize {
+	if left <= record.MagicAt {
 		return nil, pos, fmt.Errorf("%d bytes are less than a batch: %w", left, kerr.CorruptMessage)
 	}
-	if err := s.fill(record.HeaderSize); err != nil {
+	if err := s.fill(record.MagicAt + 1); err != nil {
 		return nil, pos, err
 	}
 	head := s.window[pos-s.start:]
@@ -95,6 +95,24 @@ func (s *scanner) next() (b record.Batch, pos int64, err error) {
 	}
 	s.pos += n
 	return b, pos, nil
+}
+
+// batchFollows tells whether a valid batch of offset end or above begins anywhere in the n bytes at pos, where none should
+// be needed any more: a torn write leaves none.
+func (s *scanner) batchFollows(pos, n, end int64) bool {
+	raw := make([]byte, n)
+	if _, err := io.ReadFull(io.NewSectionReader(s.file, pos, n), raw); err != nil {
+		return false
+	}
+	for ; len(raw) >= record.HeaderSize; raw = raw[1:] {
+		if raw[record.MagicAt] != record.Magic {
+			continue
+		}
+		if b, _, err := record.Next(raw); err == nil && b.BaseOffset() >= end && b.CheckCRC() == nil {
+			return true
+		}
+	}
+	return false
 }
 
 // isOldFormat tells whether raw is a valid message of format 0 or 1, whose CRC covers all from the magic on.

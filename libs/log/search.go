@@ -3,8 +3,6 @@ package log
 import (
 	"fmt"
 
-	"github.com/twmb/franz-go/pkg/kerr"
-
 	"github.com/cauce-stream/cauce/libs/record"
 )
 
@@ -12,42 +10,55 @@ import (
 // leader epoch it was written under. It looks at the whole log: what lies above the high watermark is the caller's to
 // refuse. Errors wrap kerr.KafkaStorageError.
 func (l *Log) OffsetForTime(ms int64) (offset, timestampMs int64, leaderEpoch int32, found bool, err error) {
-	if err := l.Err(); err != nil {
-		return -1, -1, -1, false, err
-	}
-	start := l.start.Load()
-	segs := *l.segments.Load()
-	for _, s := range segs[max(floor(segs, start), 0):] {
-		f, err := s.findTime(ms, start)
-		if err != nil {
-			return -1, -1, -1, false, fmt.Errorf("%s-%d: %w: %w", l.topic, l.partition, kerr.KafkaStorageError, err)
-		}
-		if f.found {
-			return f.offset, f.ms, f.epoch, true, nil
-		}
-	}
-	return -1, -1, -1, false, nil
+	return l.search(func(segs []*segment, start int64) (timed, error) { return findTime(segs, ms, start) })
 }
 
 // MaxTimestamp finds the first record that bears the largest timestamp (ListOffsets -3).
 func (l *Log) MaxTimestamp() (offset, timestampMs int64, leaderEpoch int32, found bool, err error) {
-	if err := l.Err(); err != nil {
-		return -1, -1, -1, false, err
-	}
-	start := l.start.Load()
-	segs := *l.segments.Load()
-	largest := int64(record.NoTimestamp)
-	for _, s := range segs[max(floor(segs, start), 0):] {
-		ms, err := s.maxTimeFrom(start)
-		if err != nil {
-			return -1, -1, -1, false, fmt.Errorf("%s-%d: %w: %w", l.topic, l.partition, kerr.KafkaStorageError, err)
+	return l.search(func(segs []*segment, start int64) (timed, error) {
+		largest := int64(record.NoTimestamp)
+		for _, s := range segs {
+			ms, err := s.maxTimeFrom(start)
+			if err != nil {
+				return timed{}, err
+			}
+			largest = max(largest, ms)
 		}
-		largest = max(largest, ms)
+		if largest < 0 {
+			return timed{}, nil
+		}
+		return findTime(segs, largest, start)
+	})
+}
+
+// search runs find over the segments that reach the log start, again if one of them goes away meanwhile.
+func (l *Log) search(find func(segs []*segment, start int64) (timed, error)) (int64, int64, int32, bool, error) {
+	for attempt := 0; ; attempt++ {
+		f, err := timed{}, l.Err()
+		if err == nil {
+			start := l.start.Load()
+			segs := *l.segments.Load()
+			f, err = find(segs[max(floor(segs, start), 0):], start)
+		}
+		if err == nil && f.found {
+			return f.offset, f.ms, f.epoch, true, nil
+		}
+		if err == nil {
+			return -1, -1, -1, false, nil
+		}
+		if again, err := l.readFailed(err, attempt); !again {
+			return -1, -1, -1, false, err
+		}
 	}
-	if largest < 0 {
-		return -1, -1, -1, false, nil
+}
+
+func findTime(segs []*segment, ms, start int64) (timed, error) {
+	for _, s := range segs {
+		if f, err := s.findTime(ms, start); f.found || err != nil {
+			return f, err
+		}
 	}
-	return l.OffsetForTime(largest)
+	return timed{}, nil
 }
 
 // timed is a record found by its timestamp.

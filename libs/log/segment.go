@@ -142,6 +142,9 @@ func (r *headers) at(pos int64) (record.Batch, int64, error) {
 	if pos >= r.limit {
 		return nil, 0, io.EOF
 	}
+	if pos < 0 {
+		return nil, 0, errBadHeader
+	}
 	if pos < r.start || pos+record.HeaderSize > r.start+int64(r.n) {
 		n := min(scratchSize, r.limit-pos)
 		if n < record.HeaderSize {
@@ -190,7 +193,7 @@ func (s *segment) locateFrom(offset, limit, pos int64) (p place, found bool, err
 		return p, false, err
 	}
 	defer r.close()
-	if pos > 0 {
+	if pos != 0 {
 		// The index is not checksummed: an entry that does not lead to a batch at or below offset is not believed.
 		if b, _, err := r.at(pos); err != nil || b.BaseOffset() < s.base || b.BaseOffset() > offset {
 			pos = 0
