@@ -7,13 +7,14 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/cauce-stream/cauce/libs/config"
 	"github.com/cauce-stream/cauce/libs/kafka/configkeys"
 )
 
 // TestDocumentedKeysAreRead compares what docs/configuration.md says has an
-// effect with what the code reads: a node key is read when its name stands in
-// the code of a library or service, or when a topic or group key that follows
-// it does.
+// effect with what the code reads: a key is read when its name stands in the
+// code of a library, service or program, or when a topic or group key that
+// follows it does.
 func TestDocumentedKeysAreRead(t *testing.T) {
 	literals := map[string]bool{}
 	for _, f := range source(t).goFiles {
@@ -28,16 +29,25 @@ func TestDocumentedKeysAreRead(t *testing.T) {
 			return true
 		})
 	}
-	for k := range configkeys.Broker().Keys() {
-		read := literals[k.Name]
-		for _, follower := range configkeys.Followers(k.Name) {
-			read = read || literals[follower]
+	for _, schema := range []*config.Schema{configkeys.Broker(), configkeys.Topic(), configkeys.Group(), configkeys.ClientMetrics()} {
+		for k := range schema.Keys() {
+			if !k.Internal {
+				checkRead(t, k.Name, literals)
+			}
 		}
-		switch {
-		case read && configkeys.Unused(k.Name):
-			t.Errorf("%s is read: take it off the list of unused keys", k.Name)
-		case !read && !configkeys.Unused(k.Name) && !k.Internal:
-			t.Errorf("%s is not read anywhere: put it on the list of unused keys", k.Name)
-		}
+	}
+}
+
+func checkRead(t *testing.T, name string, literals map[string]bool) {
+	t.Helper()
+	read := literals[name]
+	for _, follower := range configkeys.Followers(name) {
+		read = read || literals[follower]
+	}
+	switch {
+	case read && configkeys.Unused(name):
+		t.Errorf("%s is read: take it off the list of unused keys", name)
+	case !read && !configkeys.Unused(name):
+		t.Errorf("%s is not read anywhere: put it on the list of unused keys", name)
 	}
 }

@@ -1,6 +1,13 @@
 package configkeys
 
-import "github.com/cauce-stream/cauce/libs/config"
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/cauce-stream/cauce/libs/config"
+)
 
 // groupOverrideKeys can be set for a single group.
 var groupOverrideKeys = []config.Key{
@@ -49,3 +56,20 @@ var clientMetricsKeys = []config.Key{
 	{Name: "metrics", Type: config.List,
 		Doc: "Prefixes of the metrics' names that are wanted; * for all."},
 }
+
+var isoDuration = regexp.MustCompile(`^P([0-9]+D)?(T([0-9]+H)?([0-9]+M)?([0-9]+(\.[0-9]+)?S)?)?$`)
+
+// offsetReset accepts where a share group begins (KIP-932, KIP-1106).
+var offsetReset = config.Validator{Text: "[latest, earliest, by_duration:PnDTnHnMn.nS]", Check: func(value string) error {
+	if slices.Contains([]string{"latest", "earliest"}, value) {
+		return nil
+	}
+	duration, ok := strings.CutPrefix(value, "by_duration:")
+	if !ok {
+		return fmt.Errorf("not one of latest, earliest, by_duration:…")
+	}
+	if !isoDuration.MatchString(duration) || strings.HasSuffix(duration, "P") || strings.HasSuffix(duration, "T") {
+		return fmt.Errorf("%q is not an ISO 8601 duration such as PT1H30M", duration)
+	}
+	return nil
+}}

@@ -69,9 +69,9 @@ func writeTable(b *strings.Builder, keys []config.Key, node bool) {
 		mark, follows := "", strings.Join(defaultsOf(k.Name), ", ")
 		if node {
 			follows = changeWords[k.Update]
-			if unused[k.Name] {
-				mark = " **†**"
-			}
+		}
+		if unused[k.Name] {
+			mark = " **†**"
 		}
 		def := "`" + k.Default + "`"
 		switch {

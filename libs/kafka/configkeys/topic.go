@@ -1,6 +1,11 @@
 package configkeys
 
-import "github.com/cauce-stream/cauce/libs/config"
+import (
+	"fmt"
+	"regexp"
+
+	"github.com/cauce-stream/cauce/libs/config"
+)
 
 // topicKeys can be set for a single topic.
 var topicKeys = []config.Key{
@@ -71,3 +76,18 @@ var topicKeys = []config.Key{
 	{Name: "unclean.leader.election.enable", Type: config.Boolean, Default: "false",
 		Doc: "Whether a replica that is not in sync may become leader when no other is left, at the price of losing records."},
 }
+
+var throttledReplica = regexp.MustCompile(`^[0-9]+:[0-9]+$`)
+
+// throttledReplicas accepts "*", nothing, or partition:node pairs (KIP-73).
+var throttledReplicas = config.Validator{Text: "* or partition:node,...", Check: func(value string) error {
+	if value == "*" {
+		return nil
+	}
+	for _, e := range config.Elements(value) {
+		if !throttledReplica.MatchString(e) {
+			return fmt.Errorf("%q is not of the form partition:node", e)
+		}
+	}
+	return nil
+}}
