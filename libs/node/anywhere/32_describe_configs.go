@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -90,7 +91,7 @@ func (h *handlers) describe(im *metadata.Image, r kmsg.DescribeConfigsRequestRes
 		if err := h.checkOwnID(name, ""); err != nil {
 			return nil, err
 		}
-		return describeLoggers(stored), nil
+		return describeLoggers(stored, h.node.Static().String("log.level")), nil
 	case metadata.ClientMetricsConfig:
 		if name == "" {
 			return nil, &refusal{kerr.InvalidRequest, "Client metrics subscription name must not be empty"}
@@ -116,9 +117,9 @@ func (h *handlers) checkOwnID(name, alternative string) *refusal {
 	return nil
 }
 
-// describeLoggers lists the log levels that were set, and that of the root logger, which has no override at the start.
-func describeLoggers(levels map[string]string) []configkeys.Entry {
-	all := map[string]string{"root": "INFO"}
+// describeLoggers lists the log levels that were set, and that of the root logger, which starts with rootLevel.
+func describeLoggers(levels map[string]string, rootLevel string) []configkeys.Entry {
+	all := map[string]string{"root": strings.ToUpper(rootLevel)}
 	maps.Copy(all, levels)
 	var list []configkeys.Entry
 	for _, logger := range slices.Sorted(maps.Keys(all)) {
