@@ -55,7 +55,8 @@ type fetch struct {
 	request  kmsg.FetchRequest
 	r        *server.Request
 	session  *session
-	full     bool // every partition is answered, not only those with news
+	scratch  *session // for requests without a session, one after the other
+	full     bool     // every partition is answered, not only those with news
 	deadline time.Time
 	timer    *time.Timer // ends the wait, while there is one
 
@@ -118,11 +119,14 @@ func (f *fetch) open(now time.Time) error {
 	if q.SessionID != 0 {
 		sessions.drop(q.SessionID)
 	}
-	f.session = newSession()
+	if f.scratch == nil {
+		f.scratch = newSession()
+	}
+	f.session = f.scratch
 	f.session.usesIDs = q.Version >= 13
 	f.update()
-	if q.Version >= 7 && q.SessionEpoch == initialEpoch && len(f.session.entries) > 0 {
-		sessions.admit(f.session, now)
+	if q.Version >= 7 && q.SessionEpoch == initialEpoch && len(f.session.entries) > 0 && sessions.admit(f.session, now) {
+		f.scratch = nil
 	}
 	return nil
 }

@@ -3,7 +3,6 @@ package fetch
 import (
 	"math"
 	"math/rand/v2"
-	"strings"
 	"sync"
 	"time"
 
@@ -34,8 +33,12 @@ type session struct {
 	busy     bool
 
 	entries map[entryKey]*entry
-	fetch   *fetch // the one that uses the session
+	spare   []*entry // closed ones, to be used again
+	fetch   *fetch   // the one that uses the session
 }
+
+// maxSpareEntries bounds what a session that is used for one fetch after the other keeps.
+const maxSpareEntries = 64
 
 type entryKey struct {
 	topic     string           // Fetch before v13
@@ -79,8 +82,12 @@ func (s *session) put(parts *partition.Set, key entryKey, p *kmsg.FetchRequestTo
 	e := s.entries[key]
 	fresh := e == nil
 	if fresh {
-		key.topic = strings.Clone(key.topic) // the request's strings end with its buffer
-		e = &entry{key: key, sentHighWatermark: -1, sentStart: -1}
+		if last := len(s.spare) - 1; last >= 0 {
+			e, s.spare = s.spare[last], s.spare[:last]
+		} else {
+			e = new(entry)
+		}
+		*e = entry{key: key, sentHighWatermark: -1, sentStart: -1}
 		e.watch.Value = e
 		s.entries[key] = e
 	}
@@ -113,13 +120,18 @@ func (s *session) remove(key entryKey) {
 	}
 }
 
-// close stops all watches.
+// close stops all watches. The session may then be used anew.
 func (s *session) close() {
 	for _, e := range s.entries {
 		e.removed = true
 		e.watch.Stop()
+		if len(s.spare) < maxSpareEntries {
+			s.spare = append(s.spare, e)
+		}
 	}
 	clear(s.entries)
+	for s.Next() != nil {
+	}
 }
 
 // cache holds the sessions that clients come back to.
@@ -149,17 +161,18 @@ func (c *cache) take(id, epoch int32, now time.Time) (*session, error) {
 
 // admit keeps a new session if there is room, or a stale one to evict; else the fetch goes on without a session,
 // which the client learns from the id 0.
-func (c *cache) admit(s *session, now time.Time) {
+func (c *cache) admit(s *session, now time.Time) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if len(c.sessions) >= c.slots && !c.evict(now) {
-		return
+		return false
 	}
 	for s.id == 0 || c.sessions[s.id] != nil {
 		s.id = rand.Int32N(math.MaxInt32)
 	}
 	s.busy, s.lastUsed, s.epoch = true, now, initialEpoch+1
 	c.sessions[s.id] = s
+	return true
 }
 
 // evict drops the session that was used the longest ago, if that is long enough ago.
