@@ -11,7 +11,7 @@ import (
 
 const (
 	minClassBits = 9  // 512 B
-	maxClassBits = 20 // 1 MiB; larger buffers are left to the collector
+	maxClassBits = 23 // 8 MiB; larger buffers are left to the collector
 	classes      = maxClassBits - minClassBits + 1
 
 	idleBytesPerClass = 2 << 20
@@ -19,17 +19,18 @@ const (
 )
 
 // bufferPool keeps buffers of power-of-two sizes on counted lists. A sync.Pool would lose them to every
-// collection, and making one of 1 MiB costs more than receiving it.
+// collection, and making one of 1 MiB costs more than receiving it. Trim lets go of what is not needed any more.
 type bufferPool struct {
 	lists [classes]freeList
 }
 
 type freeList struct {
-	mu   sync.Mutex
-	free [][]byte
+	mu    sync.Mutex
+	free  [][]byte
+	spare int // the fewest free buffers there were since the last trim
 }
 
-// classFor is the list that holds buffers of at least n bytes, for n ≤ 1 MiB.
+// classFor is the list that holds buffers of at least n bytes, for n ≤ 8 MiB.
 func classFor(n int) int {
 	return max(bits.Len(uint(max(n, 1)-1)), minClassBits) - minClassBits
 }
@@ -46,9 +47,11 @@ func (p *bufferPool) get(n int) []byte {
 		b := list.free[last]
 		list.free[last] = nil
 		list.free = list.free[:last]
+		list.spare = min(list.spare, last)
 		list.mu.Unlock()
 		return b[:n]
 	}
+	list.spare = 0
 	list.mu.Unlock()
 	return make([]byte, n, 1<<(class+minClassBits))
 }
@@ -65,6 +68,19 @@ func (p *bufferPool) put(b []byte) {
 		list.free = append(list.free, b)
 	}
 	list.mu.Unlock()
+}
+
+// trim drops the buffers that nobody needed since the last trim.
+func (p *bufferPool) trim() {
+	for i := range p.lists {
+		list := &p.lists[i]
+		list.mu.Lock()
+		keep := len(list.free) - list.spare
+		clear(list.free[keep:])
+		list.free = list.free[:keep]
+		list.spare = keep
+		list.mu.Unlock()
+	}
 }
 
 // budget bounds the request bytes held in memory by all connections of a server.

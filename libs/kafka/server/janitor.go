@@ -24,6 +24,7 @@ func (s *Server) watch(ctx context.Context) {
 			return
 		case <-tick.C:
 		}
+		s.buffers.trim()
 		now := time.Now()
 		alive := s.connections()
 		current := make(map[*Conn]sighting, len(alive))
