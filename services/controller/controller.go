@@ -189,13 +189,14 @@ func (s *Service) quorumConfig() quorum.Config {
 		Voters:        map[int32]string{s.cfg.ID: ""},
 		SnapshotBytes: s.cfg.Static.Long("metadata.log.max.record.bytes.between.snapshots"),
 	}
-	group := fnv.New64a()
+	group := fnv.New64a() // not of the addresses: a controller may move
+	fmt.Fprintln(group, s.cfg.ClusterID)
 	if len(s.cfg.Peers) > 1 {
 		c.Voters = map[int32]string{}
 		c.Listen = s.cfg.Static.String("controller.listener")
 		for _, id := range slices.Sorted(maps.Keys(s.cfg.Peers)) {
 			c.Voters[id] = "http://" + s.cfg.Peers[id]
-			fmt.Fprintln(group, id, s.cfg.Peers[id])
+			fmt.Fprintln(group, id)
 		}
 	}
 	c.GroupID = group.Sum64()

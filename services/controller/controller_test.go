@@ -420,8 +420,8 @@ kafka_controller_kafkacontroller_offlinepartitionscount 0
 
 func TestLargeRequests(t *testing.T) {
 	w := newWorld(t, nil)
-	w.controller()
-	n, _ := w.node(1)
+	_, controller := w.controller()
+	n, running := w.node(1)
 	<-n.Ready()
 	began := time.Now()
 	mustCreate(t, n, 10_000, "wide")
@@ -434,11 +434,24 @@ func TestLargeRequests(t *testing.T) {
 		mustCreate(t, n, 1, fmt.Sprint("narrow-", i))
 	}
 	t.Logf("1,000 topics one after the other: %v", time.Since(began))
-	fresh, _ := w.node(2)
+	fresh, other := w.node(2)
 	<-fresh.Ready()
 	if fresh.Image().TopicCount() != 1001 {
 		t.Errorf("%d topics at another node", fresh.Image().TopicCount())
 	}
+	other.stop()
+	running.stop()
+	controller.stop()
+
+	began = time.Now()
+	w.controller()
+	n, running = w.node(1)
+	<-n.Ready()
+	t.Logf("in service again with all of them: %v", time.Since(began))
+	if n.Image().PartitionCount() != 11_000 {
+		t.Errorf("%d partitions after a restart", n.Image().PartitionCount())
+	}
+	running.stop()
 }
 
 // BenchmarkCreateTopic is the time from a node's request to its own image with the topic, fsync included.
@@ -452,4 +465,21 @@ func BenchmarkCreateTopic(b *testing.B) {
 		mustCreate(b, n, 1, fmt.Sprint("topic-", i))
 		i++
 	}
+}
+
+// BenchmarkRestart is the time from an ended controller and node to the node in service again, with 10,000 partitions.
+func BenchmarkRestart(b *testing.B) {
+	w := newWorld(b, nil)
+	_, controller := w.controller()
+	n, running := w.node(1)
+	<-n.Ready()
+	mustCreate(b, n, 10_000, "wide")
+	for b.Loop() {
+		running.stop()
+		controller.stop()
+		_, controller = w.controller()
+		n, running = w.node(1)
+		<-n.Ready()
+	}
+	running.stop()
 }

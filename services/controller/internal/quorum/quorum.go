@@ -40,7 +40,7 @@ type Config struct {
 	// Tick is raft's unit of time; leaders beat each tick and are given up after ElectionTicks. Not used with a single voter.
 	Tick          time.Duration
 	ElectionTicks int
-	// A snapshot is made after this many entries, or this many bytes of them.
+	// A snapshot is made after this many entries, or at the latest after this many bytes of them.
 	SnapshotEntries int64
 	SnapshotBytes   int64
 }

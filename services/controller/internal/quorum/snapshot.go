@@ -15,16 +15,26 @@ const (
 	retainedBytes   = 1 << 20
 )
 
+// smallSnapshotBytes of log are replayed in no time, however small the state.
+const smallSnapshotBytes = 1 << 20
+
 // madeSnapshot is a snapshot whose file is on disk, or not.
 type madeSnapshot struct {
 	snapshot *raftpb.Snapshot
 	err      error
 }
 
+// snapshotDue is how many bytes of log are worth a snapshot: no more than the state itself has, so that a restart replays
+// about as much as it loads, and snapshots at most double what is written.
+func (q *Quorum) snapshotDue() int64 {
+	state := int64(len(q.disk.store.newest.Load().GetData()))
+	return min(max(state, smallSnapshotBytes), q.cfg.SnapshotBytes)
+}
+
 // maybeSnapshot begins a snapshot when the log since the last one is long enough. One is made at a time, beside the loop.
 func (q *Quorum) maybeSnapshot() error {
 	applied := q.applied.Load()
-	if q.making || (int64(applied-q.snapshotted) < q.cfg.SnapshotEntries && q.logBytes < q.cfg.SnapshotBytes) {
+	if q.making || (int64(applied-q.snapshotted) < q.cfg.SnapshotEntries && q.logBytes < q.snapshotDue()) {
 		return nil
 	}
 	term, err := q.disk.store.Term(applied)
