@@ -11,23 +11,25 @@ import (
 
 const (
 	minClassBits = 9  // 512 B
-	maxClassBits = 23 // 8 MiB; larger buffers are left to the collector
+	maxClassBits = 23 // 8 MiB, a request of several full batches; larger buffers are left to the collector
 	classes      = maxClassBits - minClassBits + 1
 
-	idleBytesPerClass = 2 << 20
-	idleMinPerClass   = 4
+	// maxIdleBytes bounds what the lists hold together. What is in use is bounded by budget.
+	maxIdleBytes = 64 << 20
 )
 
 // bufferPool keeps buffers of power-of-two sizes on counted lists. A sync.Pool would lose them to every
-// collection, and making one of 1 MiB costs more than receiving it. Trim lets go of what is not needed any more.
+// collection, and making a large one costs a third of receiving its content.
 type bufferPool struct {
 	lists [classes]freeList
+	idle  atomic.Int64 // bytes on the lists
 }
 
+// freeList is the idle buffers of one size, the one used last on top.
 type freeList struct {
-	mu    sync.Mutex
-	free  [][]byte
-	spare int // the fewest free buffers there were since the last trim
+	mu     sync.Mutex
+	free   [][]byte
+	unused int // how many were never taken since the last trim
 }
 
 // classFor is the list that holds buffers of at least n bytes, for n ≤ 8 MiB.
@@ -41,19 +43,20 @@ func (p *bufferPool) get(n int) []byte {
 		return make([]byte, n)
 	}
 	class := classFor(n)
+	size := 1 << (class + minClassBits)
 	list := &p.lists[class]
 	list.mu.Lock()
 	if last := len(list.free) - 1; last >= 0 {
 		b := list.free[last]
 		list.free[last] = nil
 		list.free = list.free[:last]
-		list.spare = min(list.spare, last)
+		list.unused = min(list.unused, last)
 		list.mu.Unlock()
+		p.idle.Add(int64(-size))
 		return b[:n]
 	}
-	list.spare = 0
 	list.mu.Unlock()
-	return make([]byte, n, 1<<(class+minClassBits))
+	return make([]byte, n, size)
 }
 
 // put takes back a buffer of get. One that was grown by append is not of a class and goes to the collector.
@@ -62,24 +65,28 @@ func (p *bufferPool) put(b []byte) {
 	if size < 1<<minClassBits || size > 1<<maxClassBits || size&(size-1) != 0 {
 		return
 	}
+	if p.idle.Add(int64(size)) > maxIdleBytes {
+		p.idle.Add(int64(-size))
+		return
+	}
 	list := &p.lists[classFor(size)]
 	list.mu.Lock()
-	if len(list.free) < max(idleMinPerClass, idleBytesPerClass/size) {
-		list.free = append(list.free, b)
-	}
+	list.free = append(list.free, b)
 	list.mu.Unlock()
 }
 
-// trim drops the buffers that nobody needed since the last trim.
+// trim drops the buffers that were not needed since the last trim.
 func (p *bufferPool) trim() {
-	for i := range p.lists {
-		list := &p.lists[i]
+	for class := range p.lists {
+		list := &p.lists[class]
 		list.mu.Lock()
-		keep := len(list.free) - list.spare
-		clear(list.free[keep:])
-		list.free = list.free[:keep]
-		list.spare = keep
+		dropped := list.unused
+		kept := copy(list.free, list.free[dropped:])
+		clear(list.free[kept:])
+		list.free = list.free[:kept]
+		list.unused = kept
 		list.mu.Unlock()
+		p.idle.Add(-int64(dropped) << (class + minClassBits))
 	}
 }
 

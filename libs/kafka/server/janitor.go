@@ -8,7 +8,7 @@ import (
 )
 
 // watch closes connections that are idle for IdleTimeout, or that began a request and did not come forward
-// with it for FrameTimeout. It looks at counters now and then, which costs requests less than deadlines do;
+// with it for FrameTimeout, and gives unused buffers back. It looks at counters now and then, which costs requests less than deadlines do;
 // a connection may therefore live up to a quarter longer than its limit.
 func (s *Server) watch(ctx context.Context) {
 	type sighting struct {
@@ -46,6 +46,7 @@ func (s *Server) watch(ctx context.Context) {
 			c.kill()
 		}
 		seen = current
+		s.buffers.trim()
 	}
 }
 
