@@ -72,7 +72,7 @@ func TestSequences(t *testing.T) {
 // TestProducerStateOutlivesRecords is BL-003: (a) a forgotten producer may begin anywhere, (b) deleting records forgets
 // nobody.
 func TestProducerStateOutlivesRecords(t *testing.T) {
-	dir := filepath.Join(t.TempDir(), "topic-0")
+	dir := filepath.Join(memDir(t), "topic-0")
 	o := testOptions()
 	l := openAt(t, dir, o)
 	mustAppend(t, l, idempotent(t, 1, 0, 0, 7))

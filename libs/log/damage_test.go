@@ -53,7 +53,7 @@ func written(t *testing.T, dir string, change func(*Options)) (o Options, batche
 	return o, batches
 }
 
-func lastSegment(t *testing.T, dir, suffix string) string {
+func lastSegment(t testing.TB, dir, suffix string) string {
 	t.Helper()
 	paths, err := filepath.Glob(filepath.Join(dir, "*"+suffix))
 	if err != nil || len(paths) == 0 {

@@ -19,7 +19,7 @@ import (
 // kafkaFolder is a copy of one of the folders, and the options to open it as Kafka's checkpoints say.
 func kafkaFolder(t *testing.T, state, name string) (dir string, o Options) {
 	t.Helper()
-	dir = filepath.Join(t.TempDir(), name)
+	dir = filepath.Join(memDir(t), name)
 	if err := os.CopyFS(dir, os.DirFS(filepath.Join("testdata/kafka", state, name))); err != nil {
 		t.Fatal(err)
 	}

@@ -64,7 +64,7 @@ func openNew(t testing.TB, change func(*Options)) *Log {
 	if change != nil {
 		change(&o)
 	}
-	return openAt(t, filepath.Join(t.TempDir(), "topic-0"), o)
+	return openAt(t, filepath.Join(memDir(t), "topic-0"), o)
 }
 
 func mustAppend(t testing.TB, l *Log, b record.Batch) AppendInfo {
@@ -164,7 +164,7 @@ func TestReopen(t *testing.T) {
 		t.Run(fmt.Sprintf("clean=%v", clean), func(t *testing.T) {
 			o := testOptions()
 			o.Config.SegmentBytes, o.Config.IndexIntervalBytes = 2000, 100
-			dir := filepath.Join(t.TempDir(), "topic-0")
+			dir := filepath.Join(memDir(t), "topic-0")
 			l := openAt(t, dir, o)
 			for i := range 100 {
 				mustAppend(t, l, idempotent(t, 7, 0, int32(2*i), 2))
