@@ -24,7 +24,6 @@ func (s *Server) watch(ctx context.Context) {
 			return
 		case <-tick.C:
 		}
-		s.buffers.trim()
 		now := time.Now()
 		alive := s.connections()
 		current := make(map[*Conn]sighting, len(alive))
