@@ -4,13 +4,11 @@ package conformance
 
 import (
 	"bytes"
-	"context"
 	"fmt"
 	"os"
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -58,16 +56,11 @@ func seed(t *testing.T, args []string) tool.Result {
 func seedSegments(t *testing.T, args []string) tool.Result {
 	t.Helper()
 	c, topic, partition := target(t, args)
-	req := kmsg.NewPtrInitProducerIDRequest()
-	req.Version, req.TransactionTimeoutMillis, req.ProducerID, req.ProducerEpoch = 4, 60_000, -1, -1
-	res, err := c.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
+	producer := newProducer(t, under)
 	for b := range number(t, args[2]) {
 		appendTo(t, c, topic, partition, wire.Batch{
 			Records:  seedRecords(100*b, 100, 1000),
-			Producer: res.(*kmsg.InitProducerIDResponse).ProducerID, Sequence: int32(100 * b),
+			Producer: producer, Sequence: int32(100 * b),
 		})
 	}
 	return tool.Result{}
@@ -119,11 +112,7 @@ func listFiles(t *testing.T, args []string) tool.Result {
 func target(t *testing.T, args []string) (c *wire.Conn, topic string, partition int32) {
 	t.Helper()
 	c = dial(t)
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	if _, err := c.AwaitTopic(ctx, args[0]); err != nil {
-		t.Fatal(err)
-	}
+	awaitTopic(t, c, args[0])
 	return c, args[0], int32(number(t, args[1]))
 }
 

@@ -51,7 +51,7 @@ func TestProducerStateOutlivesItsRecords(t *testing.T) {
 	topic := newTopic(t, c, "outlive", 1)
 	id := producerID(t, c)
 	send := func(sequence int32) kmsg.ProduceResponseTopicPartition {
-		batch := wire.Batch{Records: records(1, baseMs), Producer: id, Sequence: sequence}
+		batch := wire.Batch{Records: records(1, time.Now().UnixMilli()), Producer: id, Sequence: sequence}
 		return produce(t, c, wire.Produce(topic.Name, 0, batch.Encode()))
 	}
 	for seq := range int32(7) {

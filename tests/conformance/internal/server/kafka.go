@@ -42,9 +42,11 @@ func StartKafka(ctx context.Context, javaDir string, o Options) (*Server, error)
 			"-cp", filepath.Join(libs, "*"), class,
 		}, args...)...)
 	}
-	format := java("kafka.tools.StorageTool", "format", "--ignore-formatted", "-t", kafkaClusterID, "-c", properties)
-	if out, err := format.CombinedOutput(); err != nil {
-		return nil, fmt.Errorf("format Kafka's storage: %w\n%s", err, out)
+	if _, err := os.Stat(filepath.Join(s.LogDir, "meta.properties")); err != nil {
+		format := java("kafka.tools.StorageTool", "format", "-t", kafkaClusterID, "-c", properties)
+		if out, err := format.CombinedOutput(); err != nil {
+			return nil, fmt.Errorf("format Kafka's storage: %w\n%s", err, out)
+		}
 	}
 	s.cmd = java("kafka.Kafka", properties)
 	if err := s.start(); err != nil {
@@ -87,9 +89,8 @@ func (s *Server) awaitListener(ctx context.Context) error {
 			return fmt.Errorf("Kafka does not listen: %w\n%s", err, s.Logged())
 		}
 		select {
-		case err := <-s.exited:
-			s.exited <- err
-			return fmt.Errorf("Kafka ended: %v\n%s", err, s.Logged())
+		case <-s.exited:
+			return fmt.Errorf("Kafka ended: %w\n%s", s.exitErr, s.Logged())
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-tick.C:

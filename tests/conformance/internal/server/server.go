@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -31,10 +32,11 @@ type Server struct {
 	// Kafka tells whether it is Apache Kafka.
 	Kafka bool
 
-	cmd    *exec.Cmd
-	exited chan error
-	stderr string // path of the file that holds what it logged
-	remove string // folder to remove once stopped
+	cmd     *exec.Cmd
+	exited  chan struct{} // closed once the process has ended with exitErr
+	exitErr error
+	stderr  string // path of the file that holds what it logged
+	remove  string // folder to remove once stopped
 }
 
 // Options say how to start a server of one's own.
@@ -94,6 +96,7 @@ func StartCauce(ctx context.Context, root string, o Options) (*Server, error) {
 		args = append(args, "--set", kv)
 	}
 	s.cmd = exec.Command(bin, args...)
+	s.cmd.Env = environment()
 	stdout, err := s.cmd.StdoutPipe()
 	if err != nil {
 		return nil, err
@@ -120,12 +123,19 @@ func StartCauce(ctx context.Context, root string, o Options) (*Server, error) {
 		err := fmt.Errorf("%s did not print its ready line\n%s", strings.Join(s.cmd.Args, " "), s.Logged())
 		return nil, errors.Join(err, s.Kill())
 	}
-	dir, err := exec.CommandContext(ctx, bin, "log", "dir", "--data-dir", o.DataDir).Output()
+	logDir := exec.CommandContext(ctx, bin, "log", "dir", "--data-dir", o.DataDir)
+	logDir.Env = environment()
+	dir, err := logDir.Output()
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("cauce log dir: %w", err), s.Kill())
 	}
 	s.LogDir = strings.TrimSpace(string(dir))
 	return s, nil
+}
+
+// environment is this process's without the variables that Cauce would take for configuration, the suite's own included.
+func environment() []string {
+	return slices.DeleteFunc(os.Environ(), func(kv string) bool { return strings.HasPrefix(kv, "CAUCE_") })
 }
 
 // prepare makes the data folder and the file that takes stderr.
@@ -159,8 +169,11 @@ func (s *Server) start() error {
 	if err := s.cmd.Start(); err != nil {
 		return fmt.Errorf("start %s: %w", filepath.Base(s.cmd.Path), err)
 	}
-	s.exited = make(chan error, 1)
-	go func() { s.exited <- s.cmd.Wait() }()
+	s.exited = make(chan struct{})
+	go func() {
+		s.exitErr = s.cmd.Wait()
+		close(s.exited)
+	}()
 	return nil
 }
 
@@ -190,11 +203,11 @@ func (s *Server) end(sig syscall.Signal) error {
 			_ = os.RemoveAll(s.remove)
 		}
 	}()
-	_ = s.cmd.Process.Signal(sig)
+	_ = s.cmd.Process.Signal(sig) // an error says that it has ended already
 	select {
-	case err := <-s.exited:
-		if err != nil && sig == syscall.SIGTERM && !s.Kafka {
-			return fmt.Errorf("after SIGTERM: %w\n%s", err, s.Logged())
+	case <-s.exited:
+		if s.exitErr != nil && sig == syscall.SIGTERM && !s.Kafka {
+			return fmt.Errorf("after SIGTERM: %w\n%s", s.exitErr, s.Logged())
 		}
 		return nil
 	case <-time.After(stopTimeout):
