@@ -258,6 +258,11 @@ func (l *Log) roll(base, nowMs int64) error {
 	if err := old.seal(); err != nil {
 		return l.fail("seal segment", err)
 	}
+	if c := l.config.Load(); c.Preallocate {
+		if err := old.trim(); err != nil {
+			return l.fail("trim segment", err)
+		}
+	}
 	l.producers.end = base
 	if err := l.takeSnapshot(); err != nil {
 		return l.fail("producer snapshot", err)
@@ -284,6 +289,15 @@ func (l *Log) AppendAsFollower(batches []byte) (AppendInfo, error) {
 	if err != nil {
 		return AppendInfo{}, err
 	}
+	info, err := l.appendReplicated(whole, first, last)
+	if err != nil {
+		return AppendInfo{}, err
+	}
+	return info, l.flushIfDue(l.config.Load(), info.EndOffset)
+}
+
+// appendReplicated is the part of AppendAsFollower under the mutex.
+func (l *Log) appendReplicated(whole []byte, first, last int64) (AppendInfo, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if err := l.Err(); err != nil {

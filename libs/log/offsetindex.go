@@ -28,6 +28,15 @@ func (x *offsetIndex) lookup(offset int64) (pos int64, err error) {
 	return int64(int32(binary.BigEndian.Uint32(e[4:]))), nil
 }
 
+// before is the position of a batch at or before pos.
+func (x *offsetIndex) before(pos int64) (int64, error) {
+	n, e, err := x.search(pos, 4, 4)
+	if n < 0 || err != nil {
+		return 0, err
+	}
+	return int64(int32(binary.BigEndian.Uint32(e[4:]))), nil
+}
+
 // last is the newest entry; the base and 0 when there is none.
 func (x *offsetIndex) last() (offset, pos int64, err error) {
 	n := x.entries()

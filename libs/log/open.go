@@ -2,8 +2,10 @@ package log
 
 import (
 	"cmp"
+	"encoding/base64"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -248,4 +250,176 @@ func (l *Log) removeStraySnapshots(segs []*segment) {
 	if len(l.snapshots) == 0 {
 		l.snapshots = nil
 	}
+}
+
+// finishSwaps completes or undoes a compaction that was interrupted: .cleaned files are unfinished and go; .swap files are
+// finished and take the place of the segments whose range they cover. names is brought up to date.
+func (l *Log) finishSwaps(names map[string]bool) error {
+	const cleaned, swap = ".cleaned", ".swap"
+	lowest := int64(-1) // base of the lowest unfinished segment
+	var swaps []string
+	for name := range names {
+		switch {
+		case strings.HasSuffix(name, cleaned):
+			if offset, _, ok := parseFileName(strings.TrimSuffix(name, cleaned)); ok && (lowest < 0 || offset < lowest) {
+				lowest = offset
+			}
+		case strings.HasSuffix(name, swap):
+			swaps = append(swaps, name)
+		}
+	}
+	if lowest < 0 && len(swaps) == 0 {
+		return nil
+	}
+	from, upTo := int64(-1), int64(-1) // what the swapped segments cover
+	var valid []string
+	for _, name := range swaps {
+		offset, suffix, ok := parseFileName(strings.TrimSuffix(name, swap))
+		if !ok || lowest >= 0 && offset >= lowest {
+			continue
+		}
+		valid = append(valid, name)
+		if suffix != logSuffix {
+			continue
+		}
+		next, err := nextOffsetOf(filepath.Join(l.dir, name), offset)
+		if err != nil {
+			return err
+		}
+		if from < 0 || offset < from {
+			from = offset
+		}
+		upTo = max(upTo, next)
+	}
+	for name := range names {
+		offset, _, ok := parseFileName(name)
+		replaced := ok && from >= 0 && offset >= from && offset < upTo
+		stale := strings.HasSuffix(name, cleaned) || strings.HasSuffix(name, swap) && !slices.Contains(valid, name)
+		if replaced || stale {
+			if err := l.fs.Remove(filepath.Join(l.dir, name)); err != nil {
+				return err
+			}
+			delete(names, name)
+		}
+	}
+	for _, name := range valid {
+		to := strings.TrimSuffix(name, swap)
+		if err := l.fs.Rename(filepath.Join(l.dir, name), filepath.Join(l.dir, to)); err != nil {
+			return err
+		}
+		delete(names, name)
+		names[to] = true
+	}
+	return nil
+}
+
+// nextOffsetOf is the offset after the last batch of a segment file.
+func nextOffsetOf(path string, base int64) (int64, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return 0, err
+	}
+	defer f.Close()
+	sc, err := newScanner(f)
+	if err != nil {
+		return 0, err
+	}
+	defer sc.close()
+	next := base
+	for {
+		b, _, err := sc.next()
+		if err != nil {
+			if errors.Is(err, io.EOF) || errors.Is(err, kerr.CorruptMessage) {
+				return next, nil
+			}
+			return 0, err
+		}
+		next = b.LastOffset() + 1
+	}
+}
+
+// metadataFile names the topic's id, as the lines "version: 0" and "topic_id: " with the id in URL-safe base64.
+const metadataFile = "partition.metadata"
+
+func encodeMetadata(id TopicID) []byte {
+	return fmt.Appendf(nil, "version: 0\ntopic_id: %s", base64.RawURLEncoding.EncodeToString(id[:]))
+}
+
+var errBadMetadata = errors.New("malformed partition.metadata")
+
+// decodeMetadata reads the file. The error wraps errBadMetadata.
+func decodeMetadata(b []byte) (id TopicID, err error) {
+	values := map[string]string{}
+	for line := range strings.Lines(string(b)) {
+		key, value, ok := strings.Cut(strings.TrimSpace(line), ":")
+		if ok {
+			values[key] = strings.TrimSpace(value)
+		}
+	}
+	raw, err := base64.RawURLEncoding.DecodeString(values["topic_id"])
+	if err != nil || len(raw) != len(id) || values["version"] != "0" {
+		return id, fmt.Errorf("version %q, topic_id %q: %w", values["version"], values["topic_id"], errBadMetadata)
+	}
+	return TopicID(raw), nil
+}
+
+// loadMetadata compares the topic id with that of the folder, or gives the folder one.
+func (l *Log) loadMetadata(exists bool) error {
+	if exists {
+		raw, err := os.ReadFile(filepath.Join(l.dir, metadataFile))
+		if err != nil {
+			return err
+		}
+		id, err := decodeMetadata(raw)
+		if err == nil {
+			return l.agreeOn(id)
+		}
+		l.logger.Warn("ignoring the topic id of a folder", zap.String("dir", l.dir), zap.Error(err))
+	}
+	return l.writeMetadata()
+}
+
+// SetTopicID gives a folder that has none its topic's id. The error wraps kerr.InconsistentTopicID when it has another.
+func (l *Log) SetTopicID(id TopicID) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if id == (TopicID{}) || id == l.topicID {
+		return nil
+	}
+	if l.topicID != (TopicID{}) {
+		return fmt.Errorf("%s holds topic id %x, not %x: %w", l.dir, l.topicID, id, kerr.InconsistentTopicID)
+	}
+	l.topicID = id
+	if err := l.writeMetadata(); err != nil {
+		return l.fail("topic id", err)
+	}
+	return nil
+}
+
+func (l *Log) writeMetadata() error {
+	if l.topicID == (TopicID{}) {
+		return nil
+	}
+	// It reaches the disk with the first flush, before any record counts as flushed.
+	return l.fs.WriteFile(filepath.Join(l.dir, metadataFile), encodeMetadata(l.topicID), false)
+}
+
+func (l *Log) agreeOn(id TopicID) error {
+	if l.topicID != (TopicID{}) && l.topicID != id {
+		return fmt.Errorf("%s holds topic id %x, not %x: %w", l.dir, id, l.topicID, kerr.InconsistentTopicID)
+	}
+	l.topicID = id
+	return nil
+}
+
+// syncMetadata brings partition.metadata to the disk.
+func (l *Log) syncMetadata() error {
+	f, err := os.OpenFile(filepath.Join(l.dir, metadataFile), os.O_RDWR, 0)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return errors.Join(l.fs.Sync(f), f.Close())
 }

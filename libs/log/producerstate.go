@@ -82,6 +82,22 @@ func (p *producer) keep(m batchMeta) {
 	p.kept++
 }
 
+// recall remembers a batch that came before the last one. Batches are recalled in order.
+func (p *producer) recall(b record.Batch) {
+	last := p.last()
+	if last == nil || b.LastOffset() >= last.lastOffset {
+		return
+	}
+	newest := *last
+	p.kept--
+	p.keep(metaOf(b))
+	p.keep(newest)
+}
+
+func metaOf(b record.Batch) batchMeta {
+	return batchMeta{b.LastOffset(), b.MaxTimestamp(), b.LastSequence(), b.LastOffsetDelta()}
+}
+
 // find is the remembered batch of exactly that sequence range.
 func (p *producer) find(b record.Batch) *batchMeta {
 	if p.epoch != b.ProducerEpoch() {
@@ -191,7 +207,7 @@ func (s *producers) apply(b record.Batch) (aborted abortedTxn, isAbort bool) {
 	p := s.getOrAdd(b.ProducerID())
 	p.setEpoch(b.ProducerEpoch())
 	p.lastMs = b.MaxTimestamp()
-	p.keep(batchMeta{b.LastOffset(), b.MaxTimestamp(), b.LastSequence(), b.LastOffsetDelta()})
+	p.keep(metaOf(b))
 	if b.IsTransactional() && p.txnStart < 0 {
 		p.txnStart = b.BaseOffset()
 		s.open = append(s.open, txn{producerID: p.id, first: b.BaseOffset()})

@@ -63,10 +63,14 @@ func (l *Log) read(offset int64, maxBytes int, iso Isolation, minOneBatch bool) 
 		s := segs[i]
 		limit := s.size.Load()
 		if i+1 == len(segs) || segs[i+1].base > bound {
-			var err error
-			if limit, err = l.position(s, bound); err != nil {
-				return Slice{}, err
+			pos, ok := l.tail.find(bound, s)
+			if !ok {
+				var err error
+				if pos, err = s.position(bound); err != nil {
+					return Slice{}, err
+				}
 			}
+			limit = pos
 		}
 		slice, found, err := l.slice(s, offset, limit, maxBytes, minOneBatch)
 		if found || err != nil {
@@ -85,19 +89,6 @@ func (l *Log) bound(iso Isolation) int64 {
 		return l.StableOffset()
 	}
 	return l.end.Load()
-}
-
-// position is where the first batch that is not wholly below offset begins in s; its size when there is none.
-func (l *Log) position(s *segment, offset int64) (int64, error) {
-	if pos, ok := l.tail.find(offset, s); ok {
-		return pos, nil
-	}
-	size := s.size.Load()
-	p, found, err := s.locate(offset, size)
-	if err != nil || !found {
-		return size, err
-	}
-	return p.pos, nil
 }
 
 // slice is the range of s from offset up to limit. found is false when s has no batch there.

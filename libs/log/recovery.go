@@ -49,11 +49,17 @@ func (l *Log) recover(o Options, epochsKnown bool) (end int64, err error) {
 		if err := l.loadProducers(end); err != nil {
 			return 0, err
 		}
+		if err := l.recallBatches(o.NowMs); err != nil {
+			return 0, err
+		}
 		return end, l.replay(end)
 	}
 	// Snapshots above what is certain may describe records that did not survive.
 	base := segs[first].base
 	if err := l.loadProducers(base); err != nil {
+		return 0, err
+	}
+	if err := l.recallBatches(o.NowMs); err != nil {
 		return 0, err
 	}
 	if err := l.replay(base); err != nil {
@@ -333,6 +339,57 @@ func (l *Log) loadProducers(upTo int64) error {
 			return err
 		}
 		l.snapshots = l.snapshots[:n-1]
+	}
+	return nil
+}
+
+const (
+	recallMs    = 15 * 60_000 // a producer silent for longer has given up sending again (delivery.timeout.ms is 2 minutes)
+	recallBytes = 256 << 10
+)
+
+// recallBatches completes the state of a snapshot, which holds one batch of each producer, by those that came shortly
+// before: a producer whose answers were lost in the restart sends up to five again.
+func (l *Log) recallBatches(nowMs int64) error {
+	segs := *l.segments.Load()
+	end := l.producers.end
+	i := floor(segs, end-1)
+	recent := func(p *producer) bool { return p.kept > 0 && nowMs-p.lastMs < recallMs }
+	if i < 0 || !slices.ContainsFunc(l.producers.byID, recent) {
+		return nil
+	}
+	limit, err := segs[i].position(end)
+	if err != nil {
+		return err
+	}
+	if i > 0 && limit < recallBytes {
+		if err := l.recallFrom(segs[i-1], segs[i-1].size.Load()); err != nil {
+			return err
+		}
+	}
+	return l.recallFrom(segs[i], limit)
+}
+
+// recallFrom recalls the batches in the last recallBytes of s before limit.
+func (l *Log) recallFrom(s *segment, limit int64) error {
+	pos, err := s.offsets.before(limit - recallBytes)
+	if err != nil || limit == 0 {
+		return err
+	}
+	r, err := s.openHeaders(limit)
+	if err != nil {
+		return err
+	}
+	defer r.close()
+	for pos < limit {
+		b, n, err := r.at(pos)
+		if err != nil {
+			return nil // whatever is wrong there, it takes no state away
+		}
+		if p := l.producers.get(b.ProducerID()); p != nil && !b.IsControl() && p.epoch == b.ProducerEpoch() {
+			p.recall(b)
+		}
+		pos += n
 	}
 	return nil
 }

@@ -84,7 +84,7 @@ func (s *segment) create(c *Config) error {
 		return err
 	}
 	if c.Preallocate {
-		preallocate(f, int64(c.SegmentBytes))
+		s.fs.Reserve(f, int64(c.SegmentBytes))
 	}
 	s.file.adopt(f).release()
 	return nil
@@ -214,6 +214,16 @@ func (s *segment) locateFrom(offset, limit, pos int64) (p place, found bool, err
 	}
 }
 
+// position is where the first batch that is not wholly below offset begins; the segment's size when there is none.
+func (s *segment) position(offset int64) (int64, error) {
+	size := s.size.Load()
+	p, found, err := s.locate(offset, size)
+	if err != nil || !found {
+		return size, err
+	}
+	return p.pos, nil
+}
+
 // first is the header of the first batch, copied; nil when the segment is empty.
 func (s *segment) first() (record.Batch, error) {
 	size := s.size.Load()
@@ -258,6 +268,16 @@ func (s *segment) seal() error {
 		return err
 	}
 	return s.times.shrink()
+}
+
+// trim gives back what was reserved behind the records.
+func (s *segment) trim() error {
+	h, err := s.file.acquire()
+	if err != nil {
+		return err
+	}
+	defer h.release()
+	return s.fs.Truncate(h.File, s.size.Load())
 }
 
 // sync brings the segment to the disk. The indexes of the active segment are left out: recovery rebuilds them.

@@ -73,17 +73,12 @@ func (d *dir) err() error {
 
 // acquire locks the directory against other processes, as Kafka does (fcntl), and other Sets.
 func (d *dir) acquire() error {
-	f, err := os.OpenFile(filepath.Join(d.path, lockFile), os.O_RDWR|os.O_CREATE, 0o644)
+	f, err := disk.Lock(filepath.Join(d.path, lockFile))
+	if errors.Is(err, disk.ErrLocked) {
+		return fmt.Errorf("%s is in use by another process: %w", d.path, errMismatch)
+	}
 	if err != nil {
 		return err
-	}
-	lk := unix.Flock_t{Type: unix.F_WRLCK}
-	if err := unix.FcntlFlock(f.Fd(), unix.F_OFD_SETLK, &lk); err != nil {
-		f.Close()
-		if errors.Is(err, unix.EAGAIN) || errors.Is(err, unix.EACCES) {
-			return fmt.Errorf("%s is in use by another process: %w", d.path, errMismatch)
-		}
-		return fmt.Errorf("lock %s: %w", d.path, err)
 	}
 	d.lock = f
 	return nil
@@ -314,5 +309,5 @@ func (d *dir) usage() (total, usable int64) {
 	if err := unix.Statfs(d.path, &s); err != nil {
 		return -1, -1
 	}
-	return int64(s.Blocks) * s.Bsize, int64(s.Bavail) * s.Bsize
+	return int64(s.Blocks) * int64(s.Bsize), int64(s.Bavail) * int64(s.Bsize)
 }

@@ -5,11 +5,8 @@ package disk
 import (
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
-
-	"golang.org/x/sys/unix"
 )
 
 // Kind is what an Op does.
@@ -83,17 +80,18 @@ func (f *FS) Truncate(file *os.File, size int64) error {
 	return file.Truncate(size)
 }
 
+// Reserve takes blocks for size bytes without changing the file's size, so that what lies beyond its content is never
+// mistaken for any. It is an optimisation: a file system that cannot do it does without.
+func (f *FS) Reserve(file *os.File, size int64) {
+	_ = reserve(file, size)
+}
+
 // Sync brings the content and size of file to the disk.
 func (f *FS) Sync(file *os.File) error {
 	if err := f.hook(Op{Kind: Sync, File: file}); err != nil {
 		return unlessSkip(err)
 	}
-	for {
-		err := unix.Fdatasync(int(file.Fd()))
-		if err != unix.EINTR {
-			return wrapSync(file, err)
-		}
-	}
+	return datasync(file)
 }
 
 func unlessSkip(err error) error {
@@ -101,13 +99,6 @@ func unlessSkip(err error) error {
 		return nil
 	}
 	return err
-}
-
-func wrapSync(file *os.File, err error) error {
-	if err == nil {
-		return nil
-	}
-	return &fs.PathError{Op: "fdatasync", Path: file.Name(), Err: err}
 }
 
 // Rename moves a file or folder.
@@ -168,4 +159,21 @@ func (f *FS) WriteFile(path string, content []byte, sync bool) error {
 		return nil
 	}
 	return f.SyncDir(filepath.Dir(path))
+}
+
+// ErrLocked says that somebody else holds a lock.
+var ErrLocked = errors.New("locked by somebody else")
+
+// Lock takes the exclusive lock of a file, making it if it is missing, until the handle is closed. It does not wait: the
+// error wraps ErrLocked when somebody holds it.
+func Lock(path string) (*os.File, error) {
+	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o644)
+	if err != nil {
+		return nil, err
+	}
+	if err := lock(file); err != nil {
+		file.Close()
+		return nil, err
+	}
+	return file, nil
 }
