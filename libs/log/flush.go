@@ -132,52 +132,56 @@ func (l *Log) syncDir() error {
 	return l.fs.SyncDir(filepath.Dir(l.dir))
 }
 
-// Rest is what an owner calls now and then: a log that has had no append since sinceMs is flushed, and gives up memory and
-// the descriptors that nobody has used since the last call.
-func (l *Log) Rest(sinceMs int64) error {
+// Rest is what an owner calls now and then: a log that has had no append since sinceMs gives up memory, and every log the
+// descriptors that nobody has used since the last call. It tells whether an idle log has records that are not on the disk:
+// a Flush lets it give up the rest and saves recovery.
+func (l *Log) Rest(sinceMs int64) (unflushed bool, err error) {
 	l.mu.Lock()
-	if l.Err() != nil {
+	if err := l.Err(); err != nil {
 		l.mu.Unlock()
-		return nil
+		return false, err
 	}
+	segs, end := *l.segments.Load(), l.end.Load()
 	idle := l.lastMs < sinceMs
-	segs := *l.segments.Load()
-	var err error
 	if s := segs[len(segs)-1]; idle {
-		if err = s.offsets.shrink(); err == nil {
-			err = s.times.shrink()
-		}
+		err = errors.Join(s.offsets.shrink(), s.times.shrink())
 	}
 	l.mu.Unlock()
 	if err != nil {
-		return l.fail("write index", err)
+		return false, l.fail("write index", err)
 	}
-	if idle {
-		if err := l.Flush(); err != nil {
-			return err
-		}
-	}
+	flushed := l.flushed.Load()
 	for i, s := range segs {
-		// A descriptor through which unsynced records were written stays: a failed write-back is reported to it.
-		if next := l.end.Load(); i+1 < len(segs) && segs[i+1].base <= l.flushed.Load() || l.flushed.Load() >= next {
+		next := end
+		if i+1 < len(segs) {
+			next = segs[i+1].base
+		}
+		if next <= flushed {
+			// A descriptor through which unsynced records were written stays: a failed write-back is reported to it.
 			s.file.dropIdle()
 			s.txns.file.dropIdle()
 		}
 		s.offsets.file.dropIdle()
 		s.times.file.dropIdle()
 	}
-	return nil
+	return idle && flushed < end, nil
 }
 
 // Close flushes and closes the log in order. Slices held stay readable. A log that has failed only lets go of its files.
-func (l *Log) Close() error {
+func (l *Log) Close() error { return l.close((*Log).finish) }
+
+// CloseUnsynced is Close but for waiting for the disk: the caller brings the whole file system there, which is quicker for
+// many logs, before it relies on any.
+func (l *Log) CloseUnsynced() error { return l.close((*Log).finishUnsynced) }
+
+func (l *Log) close(finish func(*Log) error) error {
 	l.flushMu.Lock()
 	defer l.flushMu.Unlock()
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	err := l.Err()
 	if err == nil {
-		if err = l.finish(); err != nil {
+		if err = finish(l); err != nil {
 			err = l.fail("close", err)
 		}
 	}
@@ -189,14 +193,13 @@ func (l *Log) Close() error {
 // finish brings everything to the disk, so that the log can be opened without recovery. A log that has not changed, or has
 // no records to lose, saves the time. mu and flushMu are held.
 func (l *Log) finish() error {
-	s := l.active()
-	if err := s.seal(); err != nil {
+	if err := l.active().seal(); err != nil {
 		return err
 	}
 	if err := l.takeSnapshot(); err != nil {
 		return err
 	}
-	end := l.end.Load()
+	end, s := l.end.Load(), l.active()
 	if l.rolled || l.flushed.Load() < end || !s.durable.Load() && s.size.Load() > 0 {
 		if err := l.sync(l.collect(end), true); err != nil {
 			return err
@@ -204,6 +207,19 @@ func (l *Log) finish() error {
 	}
 	l.sealed.Store(end)
 	return l.writeEpochs(l.SizeBytes() > 0)
+}
+
+// finishUnsynced writes what finish writes. mu and flushMu are held.
+func (l *Log) finishUnsynced() error {
+	if err := l.active().seal(); err != nil {
+		return err
+	}
+	if err := l.takeSnapshot(); err != nil {
+		return err
+	}
+	l.flushed.Store(l.end.Load())
+	l.sealed.Store(l.end.Load())
+	return l.writeEpochs(false)
 }
 
 // takeSnapshot writes the producer state as of its end, unless a snapshot of that offset is there. mu is held.

@@ -81,7 +81,7 @@ func (w *world) step() {
 	case k < 84:
 		w.must(w.l.FlushRolled())
 	case k < 87:
-		w.must(w.l.Rest(w.now))
+		w.must(second(w.l.Rest(w.now)))
 	case k < 90:
 		w.truncate()
 	case k < 93:

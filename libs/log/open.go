@@ -36,10 +36,11 @@ func Open(dir string, o Options) (*Log, error) {
 	l.SetConfig(o.Config)
 	l.lastFlushMs.Store(o.NowMs)
 	l.unstable.Store(-1)
-	if err := l.load(o); err != nil {
-		if segs := l.segments.Load(); segs != nil {
-			l.dropFiles()
-		}
+	err := l.load(o)
+	if l.segments.Load() != nil {
+		l.dropFiles() // many logs are opened that nobody uses soon
+	}
+	if err != nil {
 		return nil, fmt.Errorf("open log %s: %w: %w", dir, kerr.KafkaStorageError, err)
 	}
 	return l, nil

@@ -279,7 +279,7 @@ func TestReadersBesideEverything(t *testing.T) {
 			if _, err := l.Retain(nowMs); err != nil {
 				t.Error(err)
 			}
-			if err := errors.Join(l.Purge(nowMs), l.Rest(nowMs+1), l.FlushRolled()); err != nil {
+			if err := errors.Join(l.Purge(nowMs), second(l.Rest(nowMs+1)), l.FlushRolled()); err != nil {
 				t.Error(err)
 			}
 		}
@@ -328,9 +328,13 @@ func TestIdleLogKeepsNoFiles(t *testing.T) {
 	if open() == 0 {
 		t.Error("no file is open")
 	}
-	for range 2 { // the first notes that they were used
-		if err := l.Rest(nowMs + 1); err != nil {
+	for range 3 { // the first flushes, the second notes what was used
+		if unflushed, err := l.Rest(nowMs + 1); err != nil {
 			t.Fatal(err)
+		} else if unflushed {
+			if err := l.Flush(); err != nil {
+				t.Fatal(err)
+			}
 		}
 	}
 	if n := open(); n != 0 {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/zap"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/cauce-stream/cauce/libs/kafka/configkeys"
 	"github.com/cauce-stream/cauce/libs/kafka/server"
@@ -47,6 +48,7 @@ type Service struct {
 	logs    *logdir.Set
 	parts   *partition.Set
 	fetches *fetch.Service
+	node    *node.Node
 }
 
 // New opens the log directories and recovers what needs it. Close must be called, whether Run was or not.
@@ -100,6 +102,7 @@ func (s *Service) LogDirIDs() [][16]byte {
 // server run.
 func (s *Service) Serve(n *node.Node, router *server.Router) {
 	s.register(router)
+	s.node = n
 	n.OnUpdate(s.parts.Apply)
 }
 
@@ -113,8 +116,21 @@ func (s *Service) register(router *server.Router) {
 	router.Register(api.New(s.parts, s.logs, nowMs).APIs()...)
 }
 
-// Run drives the log directories' periodic duties until ctx ends.
-func (s *Service) Run(ctx context.Context) error { return s.logs.Run(ctx) }
+// Run drives the log directories' periodic duties until ctx ends. The node that was given to Serve runs meanwhile.
+func (s *Service) Run(ctx context.Context) error {
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error { return s.logs.Run(ctx) })
+	group.Go(func() error {
+		select {
+		case <-s.node.Ready():
+			s.parts.Settle()
+			return s.logs.JoinCluster(s.node.Image().ClusterID())
+		case <-ctx.Done():
+			return nil
+		}
+	})
+	return group.Wait()
+}
 
 // Close closes all logs in order. The server must have stopped.
 func (s *Service) Close() error { return s.logs.Close() }

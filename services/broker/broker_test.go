@@ -9,6 +9,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/cauce-stream/cauce/libs/log"
 	"github.com/cauce-stream/cauce/libs/metadata"
 	"github.com/cauce-stream/cauce/libs/record"
 )
@@ -346,4 +347,32 @@ func latest(topic string) *kmsg.ListOffsetsRequest {
 func withCodec(b []byte, codec record.Codec) []byte {
 	b[record.AttributesAt+1] |= byte(codec)
 	return b
+}
+
+// A log that was left behind by a topic of the same name is in nobody's way, and is not thrown away either.
+func TestALogThatTheClusterDoesNotKnowIsSetAside(t *testing.T) {
+	b := startBroker(t)
+	for topic, id := range map[string]metadata.TopicID{"forgotten": {1}, "renewed": {2}} {
+		if _, err := b.logs.Create(topic, 0, id, log.DefaultConfig()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	b.createTopic("renewed", 1)
+	b.createTopic("fine", 1)
+	c := b.dial()
+	c.produce("fine", 0, batch(record.None, "x"))
+	refused := ask[*kmsg.ProduceResponse](c, produceRequest(9, 1, "renewed", metadata.TopicID{}, 0, batch(record.None, "x")))
+	if got := refused.Topics[0].Partitions[0].ErrorCode; got != kerr.KafkaStorageError.Code {
+		t.Errorf("before the image is known to be new: error %d", got)
+	}
+	b.parts.Settle()
+	if got := c.produce("renewed", 0, batch(record.None, "x")); got != 0 {
+		t.Errorf("the new log begins at offset %d", got)
+	}
+	if got := c.produce("fine", 0, batch(record.None, "x")); got != 1 {
+		t.Errorf("a log that the cluster knows was touched: offset %d", got)
+	}
+	if _, ok := b.logs.Log("forgotten", 0); ok {
+		t.Error("the forgotten log is still served")
+	}
 }

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"hash/crc32"
 	"iter"
-	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -28,6 +27,7 @@ const (
 	lockFile   = ".lock"
 	cleanFile  = ".kafka_cleanshutdown"
 	deleteMark = "-delete"
+	strayMark  = "-stray"
 )
 
 // dir is one log directory.
@@ -38,6 +38,7 @@ type dir struct {
 	fs     *disk.FS
 	lock   *os.File
 	failed atomic.Pointer[error] // why it is offline
+	logs   int                   // how many lie here; under Set.mu
 
 	mu       sync.Mutex // guards what follows and the writing of checkpoints
 	doomed   []doomed
@@ -45,9 +46,9 @@ type dir struct {
 	checksum map[string]uint32 // of the checkpoint files as written last
 
 	queueMu   sync.Mutex
-	queue     map[*log.Log]struct{} // logs with complete segments to flush
-	truncated bool                  // some recovery point went back
-	wake      chan struct{}         // has one token when the queue is not empty
+	queue     map[*log.Log]bool // logs to flush: only complete segments, or all (true)
+	truncated bool              // some recovery point went back
+	wake      chan struct{}     // has one token when the queue is not empty
 }
 
 // doomed is a folder of a deleted partition.
@@ -59,7 +60,7 @@ type doomed struct {
 func newDir(path string, logger *zap.Logger, fs *disk.FS) *dir {
 	return &dir{
 		path: path, logger: logger.With(zap.String("logDir", path)), fs: fs,
-		stale: map[key]struct{}{}, checksum: map[string]uint32{}, queue: map[*log.Log]struct{}{}, wake: make(chan struct{}, 1),
+		stale: map[key]struct{}{}, checksum: map[string]uint32{}, queue: map[*log.Log]bool{}, wake: make(chan struct{}, 1),
 	}
 }
 
@@ -185,19 +186,28 @@ func (d *dir) partitionPath(k key) string {
 
 // doom renames the folder of a log that is deleted.
 func (d *dir) doom(l *log.Log, dueMs int64) error {
+	path, err := d.retire(l, deleteMark)
+	if err != nil {
+		return err
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.doomed = append(d.doomed, doomed{path, dueMs})
+	return nil
+}
+
+// retire renames the folder of a log that is no longer a partition's, to one with the mark at its end.
+func (d *dir) retire(l *log.Log, mark string) (path string, err error) {
 	id := newID()
-	suffix := fmt.Sprintf("-%d.%s%s", l.Partition(), hex.EncodeToString(id[:]), deleteMark)
+	suffix := fmt.Sprintf("-%d.%s%s", l.Partition(), hex.EncodeToString(id[:]), mark)
 	topic := l.Topic()
 	topic = topic[:min(len(topic), 255-len(suffix))] // the longest file name
-	path := filepath.Join(d.path, topic+suffix)
-	err := l.Retire(path)
+	path = filepath.Join(d.path, topic+suffix)
+	err = l.Retire(path)
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.stale[key{l.Topic(), l.Partition()}] = struct{}{}
-	if err == nil {
-		d.doomed = append(d.doomed, doomed{path, dueMs})
-	}
-	return err
+	return path, err
 }
 
 // sweep removes the folders of deleted partitions that are due.
@@ -281,11 +291,20 @@ func (d *dir) isStale(k key) bool {
 	return ok
 }
 
-// enqueue is called with the log locked.
-func (d *dir) enqueue(l *log.Log, truncated bool) {
+// What the flusher is asked to do.
+type work int8
+
+const (
+	flushRolled work = iota // segments that are complete
+	flushAll
+	flushTruncated // the same as flushRolled, and write down the recovery point, which went back
+)
+
+// enqueue asks the flusher for work on a log. The log may be locked.
+func (d *dir) enqueue(l *log.Log, w work) {
 	d.queueMu.Lock()
-	d.queue[l] = struct{}{}
-	d.truncated = d.truncated || truncated
+	d.queue[l] = d.queue[l] || w == flushAll
+	d.truncated = d.truncated || w == flushTruncated
 	d.queueMu.Unlock()
 	select {
 	case d.wake <- struct{}{}:
@@ -294,12 +313,11 @@ func (d *dir) enqueue(l *log.Log, truncated bool) {
 }
 
 // drain takes the queue.
-func (d *dir) drain() (logs []*log.Log, truncated bool) {
+func (d *dir) drain() (logs map[*log.Log]bool, truncated bool) {
 	d.queueMu.Lock()
 	defer d.queueMu.Unlock()
-	logs, truncated = slices.Collect(maps.Keys(d.queue)), d.truncated
-	clear(d.queue)
-	d.truncated = false
+	logs, truncated = d.queue, d.truncated
+	d.queue, d.truncated = map[*log.Log]bool{}, false
 	return logs, truncated
 }
 

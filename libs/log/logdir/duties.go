@@ -76,12 +76,19 @@ func (s *Set) tidy(nowMs int64) {
 	}
 }
 
+// restingFlushes bounds how many idle logs are flushed at a time, so that ten thousand of them do not keep the disk busy.
+const restingFlushes = 256
+
 // rest lets idle logs rest and writes the recovery points.
 func (s *Set) rest(nowMs int64) {
-	for l := range s.All() {
-		_ = l.Rest(nowMs - s.o.RecoveryPointCheckpointMs)
-	}
 	for _, d := range s.online() {
+		resting := 0
+		for _, l := range s.snapshot(d) {
+			if unflushed, _ := l.Rest(nowMs - s.o.RecoveryPointCheckpointMs); unflushed && resting < restingFlushes {
+				d.enqueue(l, flushAll)
+				resting++
+			}
+		}
 		_ = s.checkpoint(d, recoveryPointFile)
 	}
 }
@@ -102,8 +109,15 @@ func (s *Set) flusher(ctx context.Context, d *dir) {
 		case <-d.wake:
 		}
 		logs, truncated := d.drain()
-		for _, l := range logs {
-			_ = l.FlushRolled()
+		for l, all := range logs {
+			if all {
+				_ = l.Flush()
+			} else {
+				_ = l.FlushRolled()
+			}
+			if ctx.Err() != nil {
+				return // Close flushes what is left
+			}
 		}
 		if truncated && d.err() == nil {
 			_ = s.checkpoint(d, recoveryPointFile)

@@ -147,14 +147,15 @@ func (s *Set) openDir(ctx context.Context, d *dir) error {
 			return fmt.Errorf("%s lies in %s and in %s", filepath.Base(l.Dir()), other.dir.path, d.path)
 		}
 		s.logs[k] = placed{l, d}
+		d.logs++
 	}
 	return nil
 }
 
 func (s *Set) openLog(d *dir, path string, c log.Config, o log.Options) (*log.Log, error) {
 	o.Config, o.Logger, o.FS = c, s.o.Logger, s.o.FS
-	o.OnRoll = func(l *log.Log) { d.enqueue(l, false) }
-	o.OnTruncate = func(l *log.Log) { d.enqueue(l, true) }
+	o.OnRoll = func(l *log.Log) { d.enqueue(l, flushRolled) }
+	o.OnTruncate = func(l *log.Log) { d.enqueue(l, flushTruncated) }
 	o.OnFailure = func(_ *log.Log, err error) { s.takeOffline(d, err) }
 	return log.Open(path, o)
 }
@@ -253,6 +254,7 @@ func (s *Set) Create(topic string, partition int32, id log.TopicID, c log.Config
 	}
 	s.mu.Lock()
 	s.logs[k] = placed{l, d}
+	d.logs++
 	s.mu.Unlock()
 	if err := d.err(); err != nil {
 		l.Fence(err) // it went offline meanwhile
@@ -263,16 +265,10 @@ func (s *Set) Create(topic string, partition int32, id log.TopicID, c log.Config
 
 // place chooses the directory for a new log.
 func (s *Set) place(k key) (*dir, error) {
-	counts := map[*dir]int{}
-	s.mu.RLock()
-	for _, l := range s.logs {
-		counts[l.dir]++
-	}
-	s.mu.RUnlock()
 	var best *dir
 	for _, d := range s.dirs {
 		if err := d.err(); err == nil {
-			if best == nil || counts[d] < counts[best] {
+			if best == nil || d.logs < best.logs {
 				best = d
 			}
 		} else if _, statErr := os.Stat(d.partitionPath(k)); !os.IsNotExist(statErr) {
@@ -290,11 +286,7 @@ func (s *Set) place(k key) (*dir, error) {
 func (s *Set) Delete(topic string, partition int32) error {
 	s.creating.Lock()
 	defer s.creating.Unlock()
-	k := key{topic, partition}
-	s.mu.Lock()
-	l, ok := s.logs[k]
-	delete(s.logs, k)
-	s.mu.Unlock()
+	l, ok := s.take(key{topic, partition})
 	if !ok {
 		return nil
 	}
@@ -344,15 +336,27 @@ func (s *Set) Close() error {
 	return failed
 }
 
+// manyLogs is from how many logs on one sync of the file system is quicker than one for each.
+const manyLogs = 64
+
 func (s *Set) closeDir(d *dir) error {
 	logs := s.snapshot(d)
+	close := (*log.Log).Close
+	if len(logs) >= manyLogs {
+		close = (*log.Log).CloseUnsynced
+	}
 	var group errgroup.Group
 	group.SetLimit(s.o.RecoveryThreads)
 	for _, l := range logs {
-		group.Go(l.Close)
+		group.Go(func() error { return close(l) })
 	}
 	if err := group.Wait(); err != nil {
 		return err
+	}
+	if len(logs) >= manyLogs {
+		if err := d.fs.SyncAll(d.path); err != nil {
+			return err
+		}
 	}
 	if err := s.checkpoint(d, recoveryPointFile, startOffsetFile, highWatermarkFile); err != nil {
 		return err

@@ -132,6 +132,50 @@ func TestDirectoryBelongsElsewhere(t *testing.T) {
 	open(t, Options{NodeID: 1}, dir)
 }
 
+func TestJoinCluster(t *testing.T) {
+	dir := t.TempDir()
+	s := open(t, Options{NodeID: 1}, dir)
+	for range 2 {
+		if err := s.JoinCluster("here"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := s.JoinCluster("there"); !errors.Is(err, errMismatch) {
+		t.Errorf("another cluster: %v", err)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Open(context.Background(), []string{dir}, Options{NodeID: 1, ClusterID: "there"}); !errors.Is(err, errMismatch) {
+		t.Errorf("another cluster after a restart: %v", err)
+	}
+}
+
+func TestSetAside(t *testing.T) {
+	dir := t.TempDir()
+	s := open(t, Options{NodeID: 1}, dir)
+	appendN(t, create(t, s, "stray", 0), 3)
+	for range 2 { // the second time there is none
+		if err := s.SetAside("stray", 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+	aside, err := filepath.Glob(filepath.Join(dir, "stray-0.*"+strayMark, "*.log"))
+	if err != nil || len(aside) != 1 {
+		t.Fatalf("set aside: %v, %v", aside, err)
+	}
+	if l := create(t, s, "stray", 0); l.EndOffset() != 0 {
+		t.Errorf("the new log begins with %d records", l.EndOffset())
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	again := open(t, Options{NodeID: 1}, dir)
+	if n := len(slices.Collect(again.All())); n != 1 || len(aside) != 1 || !exists(aside[0]) {
+		t.Errorf("%d logs after a restart, the one set aside: %v", n, exists(aside[0]))
+	}
+}
+
 func TestCreatePlacesAndFinds(t *testing.T) {
 	dirs := []string{t.TempDir(), filepath.Join(t.TempDir(), "made", "here")}
 	s := open(t, Options{}, dirs...)

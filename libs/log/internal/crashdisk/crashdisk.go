@@ -9,6 +9,7 @@ package crashdisk
 
 import (
 	"errors"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -121,10 +122,7 @@ func (d *Disk) observe(op disk.Op) error {
 		n.pending = append(n.pending, change{offset: op.Offset})
 	case disk.Sync:
 		n := d.byID[inode(op.File)]
-		for _, c := range n.pending {
-			n.content = c.apply(n.content, nil)
-		}
-		n.pending = nil
+		n.sync()
 		return disk.Skip
 	case disk.Mkdir:
 		if path := d.rel(op.Path); path != "." && d.names[path] == nil {
@@ -146,8 +144,22 @@ func (d *Disk) observe(op disk.Op) error {
 		}
 		delete(d.dirs, path)
 		return disk.Skip
+	case disk.SyncAll:
+		d.saved = maps.Clone(d.names)
+		clear(d.dirs)
+		for _, n := range d.names {
+			n.sync()
+		}
+		return disk.Skip
 	}
 	return nil
+}
+
+func (n *node) sync() {
+	for _, c := range n.pending {
+		n.content = c.apply(n.content, nil)
+	}
+	n.pending = nil
 }
 
 func (d *Disk) rename(from, to string, op disk.Op) {

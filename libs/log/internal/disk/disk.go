@@ -21,6 +21,7 @@ const (
 	Remove               // Path goes away, with all it holds when it is a folder
 	Mkdir                // Path is a new folder
 	SyncDir              // the entries of folder Path reach the disk
+	SyncAll              // everything on the file system of Path does
 )
 
 // Op is one change about to be made.
@@ -135,6 +136,14 @@ func (f *FS) SyncDir(path string) error {
 		return err
 	}
 	return errors.Join(d.Sync(), d.Close())
+}
+
+// SyncAll brings everything on the file system that path lies on to the disk.
+func (f *FS) SyncAll(path string) error {
+	if err := f.hook(Op{Kind: SyncAll, Path: path}); err != nil {
+		return unlessSkip(err)
+	}
+	return syncAll(path)
 }
 
 // WriteFile replaces path by a file of that content so that, whatever happens, path holds the old content or the new.

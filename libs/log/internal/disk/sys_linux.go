@@ -27,6 +27,15 @@ func reserve(file *os.File, size int64) error {
 	return unix.Fallocate(int(file.Fd()), unix.FALLOC_FL_KEEP_SIZE, 0, size)
 }
 
+func syncAll(path string) error {
+	d, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	return unix.Syncfs(int(d.Fd()))
+}
+
 // lock takes an exclusive lock that Apache Kafka's (fcntl) respects and is respected by, and that other holders in this
 // process respect too.
 func lock(file *os.File) error {

@@ -23,6 +23,8 @@ type Set struct {
 	config func(*metadata.Image, string) log.Config
 	logger *zap.Logger
 
+	applying sync.Mutex // one Apply or Settle at a time
+
 	mu     sync.RWMutex
 	byName map[string]*Topic
 	byID   map[metadata.TopicID]*Topic
@@ -95,6 +97,8 @@ func (s *Set) Topics() iter.Seq[*Topic] {
 
 // Apply brings the replicas in line with a new image. It is called with one image after the other.
 func (s *Set) Apply(im *metadata.Image, d *metadata.Delta) {
+	s.applying.Lock()
+	defer s.applying.Unlock()
 	s.mu.Lock()
 	s.image = im // first, so that readers whose partition goes away learn why
 	s.mu.Unlock()
@@ -105,6 +109,49 @@ func (s *Set) Apply(im *metadata.Image, d *metadata.Delta) {
 		s.host(im, t)
 	}
 	s.reconfigure(im, d.ChangedConfigs)
+}
+
+// Settle deals with what lay in the log directories and the cluster knows nothing of: such logs are set aside, and
+// partitions that they were in the way of are opened. It is called once the image is known to be as new as the node's
+// registration: an older one could lack topics that this node served before.
+func (s *Set) Settle() {
+	s.applying.Lock()
+	defer s.applying.Unlock()
+	for l := range s.logs.All() {
+		t := s.Find(l.Topic(), metadata.TopicID{})
+		if t != nil && (t.ID == l.TopicID() || l.TopicID() == metadata.TopicID{}) {
+			if p, _ := t.Partition(l.Partition()); p != nil {
+				continue
+			}
+		}
+		s.logger.Warn("a log that the cluster does not know is set aside", zap.String("topic", l.Topic()), zap.Int32("partition", l.Partition()), zap.String("dir", l.Dir()))
+		if err := s.logs.SetAside(l.Topic(), l.Partition()); err != nil {
+			s.logger.Error("log not set aside", zap.String("dir", l.Dir()), zap.Error(err))
+		}
+	}
+	for t := range s.Topics() {
+		s.reopen(t)
+	}
+}
+
+// reopen makes the logs of partitions that could not be opened as they came.
+func (s *Set) reopen(t *Topic) {
+	next := slices.Clone(t.Partitions())
+	for i, p := range next {
+		if p == nil || p.log != nil {
+			continue
+		}
+		fresh := s.create(t, p.ID, s.config(s.image, t.Name))
+		if fresh.log == nil {
+			continue
+		}
+		next[i] = fresh
+		if err := fresh.become(p.State()); err != nil {
+			s.logger.Error("leader epoch not noted", zap.Stringer("partition", fresh), zap.Error(err))
+		}
+		p.leave()
+	}
+	t.partitions.Store(&next)
 }
 
 // host makes, changes or gives up this broker's replicas of one topic.
@@ -142,7 +189,7 @@ func (s *Set) host(im *metadata.Image, t *metadata.Topic) {
 		}
 		next[i], hosts = p, true
 		if err := p.become(state); err != nil {
-			s.logger.Error("leader epoch not noted", zap.String("topic", t.Name), zap.Int32("partition", state.ID), zap.Error(err))
+			s.logger.Error("leader epoch not noted", zap.Stringer("partition", p), zap.Error(err))
 		}
 	}
 	topic.partitions.Store(&next)
