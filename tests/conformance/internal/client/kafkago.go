@@ -19,8 +19,12 @@ func NewKafkaGo(bootstrap string) *KafkaGo { return &KafkaGo{bootstrap} }
 func (k *KafkaGo) Name() string           { return "kafka-go" }
 func (k *KafkaGo) Codecs() []string       { return Codecs }
 func (k *KafkaGo) Writes() workload.Shape { return workload.Shape{} }
-func (k *KafkaGo) Reads() workload.Shape  { return workload.Shape{} }
 func (k *KafkaGo) Close() error           { return nil }
+
+// Reads: its Reader gives nil for whatever is of length zero.
+func (k *KafkaGo) Reads() workload.Shape {
+	return workload.Shape{EmptyIsNull: true, EmptyHeaderIsNull: true}
+}
 
 var kafkaGoCodecs = map[string]kafka.Compression{
 	"none": 0, "gzip": kafka.Gzip, "snappy": kafka.Snappy, "lz4": kafka.Lz4, "zstd": kafka.Zstd,

@@ -75,7 +75,7 @@ function registerCodecs () {
   })
   CompressionCodecs[CompressionTypes.ZSTD] = () => ({
     compress: async (encoder) => Buffer.from(zstd.compress(encoder.buffer, 3)),
-    decompress: async (buffer) => Buffer.from(zstd.decompress(buffer)),
+    decompress: async (buffer) => Buffer.from(zstd.decompress(buffer, { defaultHeapSize: 16 << 20 })),
   })
 }
 
