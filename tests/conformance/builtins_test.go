@@ -60,7 +60,7 @@ func seedSegments(t *testing.T, args []string) tool.Result {
 	for b := range number(t, args[2]) {
 		appendTo(t, c, topic, partition, wire.Batch{
 			Records:  seedRecords(100*b, 100, 1000),
-			Producer: producer, Sequence: int32(100 * b),
+			Producer: &wire.Producer{ID: producer, Sequence: int32(100 * b)},
 		})
 	}
 	return tool.Result{}

@@ -133,7 +133,7 @@ func (e *exchange) write(t *testing.T, s *server.Server, sequence int32, want in
 	c := dialTo(t, s)
 	defer c.Close()
 	awaitTopic(t, c, extraTopic)
-	batch := wire.Batch{Records: seedRecords(int(sequence), 10, 0), Producer: e.producer, Sequence: sequence}
+	batch := wire.Batch{Records: seedRecords(int(sequence), 10, 0), Producer: &wire.Producer{ID: e.producer, Sequence: sequence}}
 	for i := range batch.Records { // a producer whose last record is a day old is forgotten
 		batch.Records[i].TimestampMs = time.Now().UnixMilli()
 	}

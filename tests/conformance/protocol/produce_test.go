@@ -51,7 +51,7 @@ func TestProducerStateOutlivesItsRecords(t *testing.T) {
 	topic := newTopic(t, c, "outlive", 1)
 	id := producerID(t, c)
 	send := func(sequence int32) kmsg.ProduceResponseTopicPartition {
-		batch := wire.Batch{Records: records(1, time.Now().UnixMilli()), Producer: id, Sequence: sequence}
+		batch := wire.Batch{Records: records(1, time.Now().UnixMilli()), Producer: &wire.Producer{ID: id, Sequence: sequence}}
 		return produce(t, c, wire.Produce(topic.Name, 0, batch.Encode()))
 	}
 	for seq := range int32(7) {
@@ -100,7 +100,7 @@ func TestSequences(t *testing.T) {
 		{"older epoch", id, 0, 6, -1, kerr.InvalidProducerEpoch},
 		{"unknown producer in the middle", id + 1000, 0, 40, 9, nil},
 	} {
-		batch := wire.Batch{Records: records(3, baseMs), Producer: tc.producer, Epoch: tc.epoch, Sequence: tc.sequence}
+		batch := wire.Batch{Records: records(3, baseMs), Producer: &wire.Producer{ID: tc.producer, Epoch: tc.epoch, Sequence: tc.sequence}}
 		got := produce(t, c, wire.Produce(topic.Name, 0, batch.Encode()))
 		wantCode(t, tc.name, got.ErrorCode, tc.want)
 		if got.BaseOffset != tc.offset {

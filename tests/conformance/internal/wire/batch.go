@@ -24,12 +24,17 @@ type Batch struct {
 	Codec kgo.CompressionCodec
 	// Attributes are set besides the codec's bits.
 	Attributes int16
-	// Producer, Epoch and Sequence are those of an idempotent producer, when Producer > 0.
-	Producer int64
-	Epoch    int16
-	Sequence int32
+	// Producer is the idempotent producer that sends the batch, if any.
+	Producer *Producer
 	// MaxTimestampMs, when not nil, goes into the header in place of the true maximum.
 	MaxTimestampMs *int64
+}
+
+// Producer is an idempotent producer with the sequence number of a batch's first record.
+type Producer struct {
+	ID       int64
+	Epoch    int16
+	Sequence int32
 }
 
 // HeaderSize is the number of bytes before a batch's records, and crcFrom where those that the CRC covers begin.
@@ -69,8 +74,8 @@ func (b Batch) Encode() []byte {
 		NumRecords:           int32(len(b.Records)),
 		Records:              records,
 	}
-	if b.Producer > 0 {
-		batch.ProducerID, batch.ProducerEpoch, batch.FirstSequence = b.Producer, b.Epoch, b.Sequence
+	if p := b.Producer; p != nil {
+		batch.ProducerID, batch.ProducerEpoch, batch.FirstSequence = p.ID, p.Epoch, p.Sequence
 	}
 	out := batch.AppendTo(nil)
 	Seal(out)
