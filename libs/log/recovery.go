@@ -183,6 +183,9 @@ func (s *segment) checkBatch(b record.Batch, end int64) error {
 
 func (s *segment) clearIndexes() error {
 	for _, t := range []*table{&s.offsets.table, &s.times.table} {
+		if t.entries() == 0 && !s.needsIndexes {
+			continue // it is there and empty
+		}
 		t.file.drop()
 		f, err := s.fs.Create(s.path(t.file.suffix))
 		if err != nil {

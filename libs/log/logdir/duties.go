@@ -100,27 +100,32 @@ func (s *Set) Retain(nowMs int64) {
 	}
 }
 
-// flusher flushes what the directory's logs have completed.
+// flusher flushes what the directory's logs ask for.
 func (s *Set) flusher(ctx context.Context, d *dir) {
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-d.wake:
+			s.flushQueued(ctx, d)
 		}
-		logs, truncated := d.drain()
-		for l, all := range logs {
-			if all {
-				_ = l.Flush()
-			} else {
-				_ = l.FlushRolled()
-			}
-			if ctx.Err() != nil {
-				return // Close flushes what is left
-			}
+	}
+}
+
+// flushQueued empties the directory's queue, unless ctx ends before: Close flushes what is left.
+func (s *Set) flushQueued(ctx context.Context, d *dir) {
+	logs, truncated := d.drain()
+	if truncated && d.err() == nil {
+		_ = s.checkpoint(d, recoveryPointFile)
+	}
+	for l, all := range logs {
+		if ctx.Err() != nil {
+			return
 		}
-		if truncated && d.err() == nil {
-			_ = s.checkpoint(d, recoveryPointFile)
+		if all {
+			_ = l.Flush()
+		} else {
+			_ = l.FlushRolled()
 		}
 	}
 }
