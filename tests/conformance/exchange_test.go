@@ -80,6 +80,9 @@ func (e *exchange) run(t *testing.T) {
 	e.write(t, cauce, 10, 10) // a repeat that Kafka took down in its snapshot or its log
 	e.write(t, cauce, 20, 20)
 	e.finish(t, cauce)
+	if epochs, err := filepath.Glob(filepath.Join(cauce.LogDir, "[de]*-[0-9]", "leader-epoch-checkpoint")); !e.killed && len(epochs) != 2*len(e.jobs)+1 {
+		t.Errorf("after a clean stop, leader-epoch-checkpoint is in %v, %v", epochs, err)
+	}
 	e.move(t, cauce.LogDir, kafka.LogDir)
 	e.dump(t, kafka.LogDir)
 

@@ -86,11 +86,11 @@ func (s *Server) awaitListener(ctx context.Context) error {
 			return conn.Close()
 		}
 		if time.Now().After(deadline) {
-			return fmt.Errorf("Kafka does not listen: %w\n%s", err, s.Logged())
+			return fmt.Errorf("nothing listens for Kafka: %w\n%s", err, s.Logged())
 		}
 		select {
 		case <-s.exited:
-			return fmt.Errorf("Kafka ended: %w\n%s", s.exitErr, s.Logged())
+			return fmt.Errorf("server of Kafka ended: %w\n%s", s.exitErr, s.Logged())
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-tick.C:
