@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"testing"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -42,6 +43,24 @@ func (c configs) want(t *testing.T, key, value string, source kmsg.ConfigSource)
 	}
 	if got.Value == nil || *got.Value != value || got.Source != source {
 		t.Errorf("%s: value %v from %v, want %s from %v", key, text(got.Value), got.Source, value, source)
+	}
+}
+
+// await returns once a key of a topic reads as it was set: in Kafka a change reaches the node that describes it later than
+// the answer to the alteration.
+func await(t *testing.T, c *wire.Conn, topic, key, value string, source kmsg.ConfigSource) {
+	t.Helper()
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for deadline := time.Now().Add(settleTimeout); ; <-tick.C {
+		got := describe(t, c, 4, kmsg.ConfigResourceTypeTopic, topic, key)
+		if config := got[key]; config.Value != nil && *config.Value == value && config.Source == source {
+			return
+		}
+		if time.Now().After(deadline) {
+			got.want(t, key, value, source)
+			t.FailNow()
+		}
 	}
 }
 
@@ -117,6 +136,7 @@ func TestValueEqualToTheDefaultIsStillSet(t *testing.T) {
 	c := dial(t)
 	topic := newTopic(t, c, "equal", 1, "cleanup.policy", "delete")
 	wantCode(t, "set", alter(t, c, topic.Name, false, op{set, "max.message.bytes", value("1048588")}), nil)
+	await(t, c, topic.Name, "max.message.bytes", "1048588", ofTopic)
 	for version := int16(1); version <= 4; version++ {
 		got := describe(t, c, version, kmsg.ConfigResourceTypeTopic, topic.Name)
 		got.want(t, "cleanup.policy", "delete", ofTopic)
@@ -135,6 +155,7 @@ func TestValueEqualToTheDefaultIsStillSet(t *testing.T) {
 		}
 	}
 	wantCode(t, "delete", alter(t, c, topic.Name, false, op{unset, "cleanup.policy", nil}), nil)
+	await(t, c, topic.Name, "cleanup.policy", "delete", ofNobody)
 	got := describe(t, c, 4, kmsg.ConfigResourceTypeTopic, topic.Name, "cleanup.policy")
 	got.want(t, "cleanup.policy", "delete", ofNobody)
 	if len(got) != 1 {
@@ -157,11 +178,13 @@ func TestAlterConfigsReplaces(t *testing.T) {
 	got.want(t, "segment.ms", "2000000", ofTopic)
 
 	wantCode(t, "touch", alter(t, c, topic.Name, false, op{set, "retention.ms", value("4000000")}), nil)
+	await(t, c, topic.Name, "retention.ms", "4000000", ofTopic)
 	got = current()
 	got.want(t, "retention.ms", "4000000", ofTopic)
 	got.want(t, "segment.ms", "2000000", ofTopic)
 
 	wantCode(t, "replace", replace(t, c, topic.Name, false, "retention.ms", "5000000"), nil)
+	await(t, c, topic.Name, "retention.ms", "5000000", ofTopic)
 	got = current()
 	got.want(t, "retention.ms", "5000000", ofTopic)
 	got.want(t, "segment.ms", "604800000", ofNobody)
@@ -188,11 +211,11 @@ func TestOddAlterations(t *testing.T) {
 	} {
 		wantCode(t, tc.name, alter(t, c, topic.Name, false, tc.ops...), tc.want)
 	}
+	await(t, c, topic.Name, "cleanup.policy", "delete,compact", ofTopic)
 	got := describe(t, c, 4, kmsg.ConfigResourceTypeTopic, topic.Name)
-	got.want(t, "cleanup.policy", "delete,compact", ofTopic)
 	got.want(t, "retention.ms", "604800000", ofNobody)
 	wantCode(t, "subtract", alter(t, c, topic.Name, false, op{minus, "cleanup.policy", value("delete")}), nil)
-	describe(t, c, 4, kmsg.ConfigResourceTypeTopic, topic.Name).want(t, "cleanup.policy", "compact", ofTopic)
+	await(t, c, topic.Name, "cleanup.policy", "compact", ofTopic)
 
 	absent := alter(t, c, "protocol-"+run+"-absent", false, op{set, "retention.ms", value("1")})
 	wantCode(t, "a topic that is not there", absent, kerr.UnknownTopicOrPartition)
