@@ -107,6 +107,7 @@ type Slice struct {
 	h    *handle
 	at   int64
 	size int
+	more bool // the segment is not the last one that the reader may see
 }
 
 // File is the segment's file, for sendfile with an explicit offset only: it is shared, and must not be used after
@@ -117,6 +118,9 @@ func (s Slice) File() *os.File {
 	}
 	return s.h.File
 }
+
+// More says that what the reader may see goes on in a later segment, whatever the range had room for.
+func (s Slice) More() bool { return s.more }
 
 // Position is where the range begins in File, in bytes.
 func (s Slice) Position() int64 { return s.at }

@@ -73,6 +73,7 @@ func (l *Log) read(offset int64, maxBytes int, iso Isolation, minOneBatch bool) 
 			limit = pos
 		}
 		slice, found, err := l.slice(s, offset, limit, maxBytes, minOneBatch)
+		slice.more = slice.size > 0 && i+1 < len(segs) && segs[i+1].base < bound
 		if found || err != nil {
 			return slice, err
 		}
@@ -121,7 +122,7 @@ func (l *Log) slice(s *segment, offset, limit int64, maxBytes int, minOneBatch b
 	if err != nil {
 		return Slice{}, false, err
 	}
-	return Slice{h, pos, int(n)}, true, nil
+	return Slice{h: h, at: pos, size: int(n)}, true, nil
 }
 
 // AbortedTxn is an aborted transaction as a Fetch response names it.

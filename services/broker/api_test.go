@@ -232,3 +232,11 @@ func TestOffsetForLeaderEpoch(t *testing.T) {
 		}
 	}
 }
+
+func TestDeleteRecordsOfACompactedTopicIsRefused(t *testing.T) {
+	b := startBroker(t)
+	b.createTopic("compacted", 1, "cleanup.policy", "compact")
+	if got := deleteTo(b.dial(), "compacted", -1); got.ErrorCode != kerr.PolicyViolation.Code {
+		t.Errorf("error %d, want POLICY_VIOLATION", got.ErrorCode)
+	}
+}

@@ -8,11 +8,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/zap"
-	"golang.org/x/sync/errgroup"
 
 	"github.com/cauce-stream/cauce/libs/kafka/configkeys"
 	"github.com/cauce-stream/cauce/libs/kafka/server"
@@ -58,6 +58,7 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Service, error) {
 	logs, err := logdir.Open(ctx, cfg.LogDirs, logdir.Options{
 		NodeID:                    cfg.NodeID,
 		Logger:                    deps.Log,
+		ConfigFor:                 keepAll,
 		RecoveryThreads:           v.Int("num.recovery.threads.per.data.dir"),
 		RetentionCheckMs:          v.Long("log.retention.check.interval.ms"),
 		FlushSchedulerMs:          min(v.Long("log.flush.scheduler.interval.ms"), int64(time.Hour/time.Millisecond)),
@@ -85,6 +86,14 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Service, error) {
 		}
 	}
 	return s, nil
+}
+
+// keepAll is the config of logs until the metadata tells theirs: nothing is removed by a default that may not be the topic's.
+func keepAll(string) log.Config {
+	c := log.DefaultConfig()
+	c.RetentionMs, c.RetentionBytes, c.Delete, c.Compact = -1, -1, false, false
+	c.ProducerIDExpirationMs = math.MaxInt64
+	return c
 }
 
 // LogDirIDs are the ids of the log directories that are online, for the node's registration (KIP-858).
@@ -116,20 +125,19 @@ func (s *Service) register(router *server.Router) {
 	router.Register(api.New(s.parts, s.logs, nowMs).APIs()...)
 }
 
-// Run drives the log directories' periodic duties until ctx ends. The node that was given to Serve runs meanwhile.
+// Run drives the log directories' periodic duties until ctx ends, from when the metadata is known: until then logs have
+// configs that are not theirs, by which nothing may be removed. The node that was given to Serve runs meanwhile.
 func (s *Service) Run(ctx context.Context) error {
-	group, ctx := errgroup.WithContext(ctx)
-	group.Go(func() error { return s.logs.Run(ctx) })
-	group.Go(func() error {
-		select {
-		case <-s.node.Ready():
-			s.parts.Settle()
-			return s.logs.JoinCluster(s.node.Image().ClusterID())
-		case <-ctx.Done():
-			return nil
-		}
-	})
-	return group.Wait()
+	select {
+	case <-s.node.Ready():
+	case <-ctx.Done():
+		return nil
+	}
+	if err := s.logs.JoinCluster(s.node.Image().ClusterID()); err != nil {
+		return err // before anything is set aside that another cluster does not know
+	}
+	s.parts.Settle()
+	return s.logs.Run(ctx)
 }
 
 // Close closes all logs in order. The server must have stopped.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/cauce-stream/cauce/libs/log"
 	"github.com/cauce-stream/cauce/libs/metadata"
+	"github.com/cauce-stream/cauce/libs/metadata/metadatapb"
 	"github.com/cauce-stream/cauce/libs/record"
 )
 
@@ -374,5 +375,57 @@ func TestALogThatTheClusterDoesNotKnowIsSetAside(t *testing.T) {
 	}
 	if _, ok := b.logs.Log("forgotten", 0); ok {
 		t.Error("the forgotten log is still served")
+	}
+}
+
+// Batches of before Kafka 0.11 and torn ones are no valid records to a producer of today.
+func TestBatchesThatAreNoBatches(t *testing.T) {
+	b := startBroker(t)
+	b.createTopic("old", 1)
+	c := b.dial()
+	whole := batch(record.None, "v")
+	old := bytes.Clone(whole)
+	old[record.MagicAt] = 1
+	for what, records := range map[string][]byte{"magic 1": old, "torn": whole[:len(whole)-1], "none": {}} {
+		p := ask[*kmsg.ProduceResponse](c, produceRequest(9, -1, "old", metadata.TopicID{}, 0, records)).Topics[0].Partitions[0]
+		if p.ErrorCode != kerr.InvalidRecord.Code {
+			t.Errorf("%s: error %d, want INVALID_RECORD", what, p.ErrorCode)
+		}
+	}
+}
+
+// A fetch that has all it may have, or reached the end of a segment with more behind it, does not wait for more: with
+// min_bytes out of reach these would take their whole minute.
+func TestFetchesThatWouldWaitInVain(t *testing.T) {
+	b := startBroker(t)
+	b.createTopic("vain", 1, "segment.bytes", "1048576")
+	c := b.dial()
+	for range 6 {
+		c.produce("vain", 0, batch(record.None, strings.Repeat("x", 400<<10)))
+	}
+	full := fetchRequest(12, 60_000, 1<<30, fetchPartition{topic: "vain"})
+	full.MaxBytes, full.SessionEpoch = 1000, -1
+	if p := ask[*kmsg.FetchResponse](c, full).Topics[0].Partitions[0]; len(p.RecordBatches) == 0 {
+		t.Error("a full response has no records")
+	}
+	boundary := fetchRequest(12, 60_000, 600<<10, fetchPartition{topic: "vain", offset: 1}) // 400 KiB are left in its segment
+	boundary.SessionEpoch = -1
+	if p := ask[*kmsg.FetchResponse](c, boundary).Topics[0].Partitions[0]; len(p.RecordBatches) == 0 {
+		t.Error("the end of the segment has no records")
+	}
+}
+
+// Until followers fetch, an acknowledgement of a replicated partition would promise what is not so.
+func TestReplicatedPartitionsAreRefused(t *testing.T) {
+	b := startBroker(t)
+	id := metadata.TopicID{7}
+	p := &metadata.Partition{Leader: testNode, Replicas: []int32{testNode, 2}, ISR: []int32{testNode}}
+	b.apply(
+		&metadatapb.Record{Record: &metadatapb.Record_Topic{Topic: &metadatapb.TopicRecord{Name: "two", TopicId: id[:]}}},
+		&metadatapb.Record{Record: &metadatapb.Record_Partition{Partition: p.Record(id)}},
+	)
+	resp := ask[*kmsg.ProduceResponse](b.dial(), produceRequest(9, -1, "two", id, 0, batch(record.None, "x")))
+	if got := resp.Topics[0].Partitions[0].ErrorCode; got != kerr.NotEnoughReplicas.Code {
+		t.Errorf("error %d, want NOT_ENOUGH_REPLICAS", got)
 	}
 }

@@ -15,7 +15,10 @@ func (c *Conn) settle(r *Request) {
 	}
 	r.done = true
 	if r.closes() {
-		c.stopping, c.failed = true, true // nothing behind this slot will be answered
+		c.stopping = true // no more slots come behind this one, and those that have will not be answered
+		for behind := r.next; behind != nil; behind = behind.next {
+			behind.pointless = true
+		}
 	}
 	c.unsent += r.size
 	if c.unsent > maxUnsentBytes {

@@ -121,6 +121,16 @@ func (b *budget) start(ctx context.Context, g *grant, n int) error {
 	return nil
 }
 
+// tryStart is start without waiting; it reports whether the bytes are paid for.
+func (b *budget) tryStart(g *grant, n int) bool {
+	if !b.free.TryAcquire(int64(n)) {
+		return false
+	}
+	g.bytes = int64(n)
+	b.held.Add(int64(n))
+	return true
+}
+
 // extend pays for n more bytes of a frame in progress.
 func (b *budget) extend(ctx context.Context, g *grant, n int) error {
 	if g.overdraw {

@@ -56,7 +56,6 @@ type Conn struct {
 	corked       bool      // the reader will send; others only mark their slot
 	writing      bool      // somebody owns out
 	stopping     bool      // no more requests are read
-	failed       bool      // a slot closes the connection: requests behind it do not run
 	closed       bool
 	laneFirst    *Request
 	laneLast     *Request
@@ -251,7 +250,7 @@ func (c *Conn) runLane() {
 			c.laneLast = nil
 		}
 		r.laneNext = nil
-		pointless := c.failed || c.closed
+		pointless := r.pointless || c.closed
 		c.mu.Unlock()
 		if pointless {
 			r.ReleaseBody()

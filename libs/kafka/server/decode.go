@@ -1,14 +1,13 @@
 package server
 
 import (
-	"encoding/binary"
 	"errors"
-	"io"
 
+	"github.com/twmb/franz-go/pkg/kbin"
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-var errTooManyTopics = errors.New("more topics than the request can hold data for")
+var errTooManyTopics = errors.New("more topics and partitions than the request can hold data for")
 
 // decode reads body into m, whose version is set.
 //
@@ -19,7 +18,7 @@ func decode(m kmsg.Request, body []byte) error {
 	if m.Key() != int16(kmsg.Produce) {
 		return m.ReadFrom(body)
 	}
-	if err := checkProduceTopics(body, m.IsFlexible()); err != nil {
+	if err := checkProduceTopics(body, m.GetVersion(), m.IsFlexible()); err != nil {
 		return err
 	}
 	if u, ok := m.(kmsg.UnsafeReadFrom); ok {
@@ -28,32 +27,62 @@ func decode(m kmsg.Request, body []byte) error {
 	return m.ReadFrom(body)
 }
 
-// minProduceTopicBytes is less than any topic takes that has a batch, whose header alone is 61 bytes.
-const minProduceTopicBytes = 64
+// minProducePartitionBytes is less than any partition takes that has a batch, whose header alone is 61 bytes.
+const minProducePartitionBytes = 64
 
-// checkProduceTopics refuses a topic count that only topics without data could reach. Small requests may
-// hold as many as they like.
-func checkProduceTopics(body []byte, flexible bool) error {
+// checkProduceTopics refuses more topics and partitions than could have data each: they cost hundreds of bytes of memory and
+// of answer for six bytes of request. Small requests may hold as many as they like. It allocates nothing, and leaves a body
+// that is cut short to the decoder.
+func checkProduceTopics(body []byte, version int16, flexible bool) error {
 	const smallBody = 64 << 10
 	if len(body) <= smallBody {
 		return nil
 	}
-	count := uint64(0)
-	if flexible {
-		size, n := binary.Uvarint(body) // transactional id, length+1
-		if size > 0 {
-			size--
+	b := kbin.Reader{Src: body}
+	most := len(body) / minProducePartitionBytes
+	left := most
+	array := func() int {
+		n := b.ArrayLen
+		if flexible {
+			n = b.CompactArrayLen
 		}
-		if n <= 0 || size > uint64(len(body)-n-6) {
-			return io.ErrUnexpectedEOF
-		}
-		count, _ = binary.Uvarint(body[n+int(size)+6:]) // after acks and timeout
-	} else {
-		size := max(int(int16(binary.BigEndian.Uint16(body))), 0)
-		count = uint64(max(0, int32(binary.BigEndian.Uint32(body[2+size+6:])))) // size < 32 KiB, the body is larger
+		return int(n())
 	}
-	if count > uint64(len(body)/minProduceTopicBytes) {
+	if flexible {
+		b.UnsafeCompactNullableString()
+	} else {
+		b.UnsafeNullableString()
+	}
+	b.Span(6) // acks, timeout
+	topics := array()
+	if topics > most {
 		return errTooManyTopics
+	}
+	for ; topics > 0 && b.Ok(); topics-- {
+		switch {
+		case version >= 13:
+			b.Span(16)
+		case flexible:
+			b.UnsafeCompactString()
+		default:
+			b.UnsafeString()
+		}
+		partitions := array()
+		if left -= max(partitions, 0); left < 0 {
+			return errTooManyTopics
+		}
+		for ; partitions > 0 && b.Ok(); partitions-- {
+			b.Span(4)
+			if flexible {
+				b.CompactNullableBytes()
+				kmsg.SkipTags(&b)
+			} else {
+				b.NullableBytes()
+			}
+		}
+		if flexible {
+			kmsg.SkipTags(&b)
+		}
 	}
 	return nil
 }

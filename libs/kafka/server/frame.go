@@ -168,8 +168,11 @@ func (fr *frameReader) readBody(size int) (frame, error) {
 	s := fr.c.s
 	have := min(size, max(trustedFrameBytes, 2*fr.largest))
 	var f frame
-	if err := s.budget.start(fr.c.ctx, &f.grant, have); err != nil {
-		return f, err
+	if !s.budget.tryStart(&f.grant, have) {
+		fr.c.uncork() // answers held back for this request must not wait for memory
+		if err := s.budget.start(fr.c.ctx, &f.grant, have); err != nil {
+			return f, err
+		}
 	}
 	f.buf = s.buffers.get(have)
 	if size > fr.br.Buffered() {

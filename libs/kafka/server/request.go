@@ -41,9 +41,10 @@ type Request struct {
 	failure error // closes the connection instead of answering
 
 	// The slot, guarded by Conn.mu until the sender takes it.
-	done     bool
-	next     *Request
-	laneNext *Request
+	done      bool
+	pointless bool // behind a slot that closes the connection
+	next      *Request
+	laneNext  *Request
 
 	// Nanoseconds after Received.
 	started  int64

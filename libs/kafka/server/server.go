@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"net"
 	"sync"
 	"sync/atomic"
@@ -27,7 +28,7 @@ type Config struct {
 	MaxInFlightRequestsPerConnection int           // requests read and not yet answered; reading pauses above it; default 128
 	MaxConnections                   int           // max.connections; above it new ones wait to be accepted; default unlimited
 	MaxConnectionsPerIP              int           // max.connections.per.ip; above it new ones are closed; default unlimited
-	IdleTimeout                      time.Duration // connections.max.idle.ms; default 10 minutes
+	IdleTimeout                      time.Duration // connections.max.idle.ms; default 10 minutes, negative for never
 	FrameTimeout                     time.Duration // longest time for the next MiB, or the rest, of a request that has begun to arrive; default 1 minute
 	WriteTimeout                     time.Duration // longest time in which a client with answers waiting reads nothing; default 30 s
 	DrainTimeout                     time.Duration // how long Run waits for answers in flight once its context ended; default 5 s
@@ -40,6 +41,9 @@ func (c Config) withDefaults() Config {
 	c.MaxInFlightBytes = max(cmp.Or(c.MaxInFlightBytes, 256<<20), int64(c.MaxRequestBytes))
 	c.MaxInFlightRequestsPerConnection = cmp.Or(c.MaxInFlightRequestsPerConnection, 128)
 	c.IdleTimeout = cmp.Or(c.IdleTimeout, 10*time.Minute)
+	if c.IdleTimeout < 0 { // never, as with Kafka
+		c.IdleTimeout = math.MaxInt64
+	}
 	c.FrameTimeout = cmp.Or(c.FrameTimeout, time.Minute)
 	c.WriteTimeout = cmp.Or(c.WriteTimeout, 30*time.Second)
 	c.DrainTimeout = cmp.Or(c.DrainTimeout, 5*time.Second)

@@ -3,12 +3,15 @@ package server
 import (
 	"bytes"
 	"encoding/binary"
+	"math"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -352,4 +355,45 @@ func TestShortFileClosesTheConnection(t *testing.T) {
 	c.send(request(kmsg.NewPtrFetchRequest(), 12, 1))
 	c.expectClosed()
 	<-released
+}
+
+// Requests that wait in the lane in front of a slot that closes the connection are still owed their answers.
+func TestAnswersInFrontOfAFailureAreSent(t *testing.T) {
+	gate := make(chan struct{})
+	metadata := API{Key: 3, MinVersion: 0, MaxVersion: 13, Handle: func(r *Request) {
+		<-gate
+		r.Reply(kmsg.NewPtrMetadataResponse())
+	}}
+	s := start(t, Config{}, Deps{}, metadata)
+	c := s.dial()
+	for id := range int32(3) {
+		c.send(request(metadataRequest(), 12, id+1))
+	}
+	c.send([]byte{0, 0, 0, 4, 1, 2, 3, 4}) // no request
+	for deadline := time.Now().Add(10 * time.Second); ; {
+		s.server.mu.Lock()
+		stopping := false
+		for conn := range s.server.conns {
+			conn.mu.Lock()
+			stopping = conn.stopping
+			conn.mu.Unlock()
+		}
+		s.server.mu.Unlock()
+		if stopping || time.Now().After(deadline) {
+			break
+		}
+		runtime.Gosched()
+	}
+	close(gate)
+	for id := range 3 {
+		if _, err := c.tryAnswer(); err != nil {
+			t.Fatalf("answer %d: %v", id+1, err)
+		}
+	}
+}
+
+func TestIdleTimeoutCanBeOff(t *testing.T) {
+	if c := (Config{IdleTimeout: -time.Millisecond}).withDefaults(); c.IdleTimeout < time.Duration(math.MaxInt64) {
+		t.Errorf("connections.max.idle.ms=-1 became %v", c.IdleTimeout)
+	}
 }

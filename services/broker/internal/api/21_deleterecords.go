@@ -1,6 +1,9 @@
 package api
 
 import (
+	"fmt"
+
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/cauce-stream/cauce/services/broker/internal/wire"
@@ -19,6 +22,9 @@ func (s *Service) deleteRecords(q *kmsg.DeleteRecordsRequest) kmsg.Response {
 			part := kmsg.NewDeleteRecordsResponseTopicPartition()
 			part.Partition, part.LowWatermark = t.Partitions[j].Partition, -1
 			l, p, err := s.leading(t.Topic, part.Partition, -1)
+			if err == nil && !l.Config().Delete {
+				err = fmt.Errorf("cleanup.policy of %s keeps its records: %w", t.Topic, kerr.PolicyViolation)
+			}
 			if err == nil {
 				part.LowWatermark, err = l.DeleteRecords(t.Partitions[j].Offset)
 			}

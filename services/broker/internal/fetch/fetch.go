@@ -22,6 +22,9 @@ type Config struct {
 	SessionEvictsAfter time.Duration // min.incremental.fetch.session.eviction.ms
 }
 
+// maxWait bounds a wait, which outlives the connection that asked for it.
+const maxWait = 5 * time.Minute
+
 // Service answers Fetch requests.
 type Service struct {
 	cfg      Config
@@ -93,7 +96,9 @@ func (s *Service) Handle(r *server.Request) {
 		f.refuse(err)
 		return
 	}
-	f.deadline = now.Add(time.Duration(f.request.MaxWaitMillis) * time.Millisecond)
+	// A response can have no more than it may: waiting for more would be in vain.
+	f.request.MinBytes = min(f.request.MinBytes, f.request.MaxBytes, s.cfg.MaxBytes)
+	f.deadline = now.Add(min(time.Duration(f.request.MaxWaitMillis)*time.Millisecond, maxWait))
 	f.session.fetch = f
 	r.ReleaseBody()
 	f.run()
@@ -205,7 +210,8 @@ func (f *fetch) collect(round uint64) (bytes int64, urgent bool) {
 		n := int64(res.slice.Size())
 		bytes += n
 		budget -= int32(min(n, int64(budget)))
-		urgent = urgent || res.err != nil || res.divergingEpoch >= 0
+		// A response ends with the segment: waiting would not add to it (Kafka's DelayedFetch, cases F and G).
+		urgent = urgent || res.err != nil || res.divergingEpoch >= 0 || res.slice.More()
 		if f.full || f.isNews(&res) {
 			f.results = append(f.results, res)
 		} else if res.hasMore() {

@@ -79,7 +79,12 @@ func (p *Partition) Append(batches []byte, nowMs int64) (log.AppendInfo, error) 
 	if err != nil {
 		return log.AppendInfo{}, err
 	}
-	info, err := l.Append(batches, p.state.Load().LeaderEpoch, nowMs)
+	state := p.state.Load()
+	if len(state.Replicas) > 1 {
+		// Nothing fetches from this leader yet: an acknowledgement would promise copies that do not exist.
+		return log.AppendInfo{}, fmt.Errorf("%s has %d replicas, and this version does not replicate: %w", p, len(state.Replicas), kerr.NotEnoughReplicas)
+	}
+	info, err := l.Append(batches, state.LeaderEpoch, nowMs)
 	if err != nil {
 		p.Topic.counters.FailedProduceRequests.Add(1)
 		return info, err

@@ -24,6 +24,7 @@ type Set struct {
 	logger *zap.Logger
 
 	applying sync.Mutex // one Apply or Settle at a time
+	settled  bool       // under applying: the image is the present, not a step of history that is followed after a start
 
 	mu     sync.RWMutex
 	byName map[string]*Topic
@@ -117,6 +118,7 @@ func (s *Set) Apply(im *metadata.Image, d *metadata.Delta) {
 func (s *Set) Settle() {
 	s.applying.Lock()
 	defer s.applying.Unlock()
+	s.settled = true
 	for l := range s.logs.All() {
 		t := s.Find(l.Topic(), metadata.TopicID{})
 		if t != nil && (t.ID == l.TopicID() || l.TopicID() == metadata.TopicID{}) {
@@ -176,8 +178,10 @@ func (s *Set) host(im *metadata.Image, t *metadata.Topic) {
 		}
 		switch {
 		case !state.IsReplica(s.nodeID):
-			if p != nil {
+			if p != nil && s.settled {
 				s.remove(p)
+			} else if p != nil {
+				p.leave() // the replica may have come back since: Settle knows
 			}
 			continue
 		case p == nil:

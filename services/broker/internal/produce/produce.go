@@ -96,16 +96,16 @@ func refusal(q *kmsg.ProduceRequest, topic string, records []byte) error {
 	default:
 		return fmt.Errorf("acks %d: %w", q.Acks, kerr.InvalidRequiredAcks)
 	}
-	switch {
-	case isInternal(topic):
+	if isInternal(topic) {
 		return fmt.Errorf("%s is written by coordinators only: %w", topic, kerr.InvalidTopicException)
-	case len(records) == 0:
-		return fmt.Errorf("no records: %w", kerr.InvalidRecord)
-	case q.TransactionID != nil || len(records) >= record.HeaderSize && record.Batch(records).IsTransactional():
+	}
+	b, err := record.FromProduce(records, q.Version)
+	if err != nil {
+		return err
+	}
+	if q.TransactionID != nil || b.IsTransactional() {
 		// No coordinator hands out transactional producer ids, so that no transaction can be under way.
 		return fmt.Errorf("no transaction is under way: %w", kerr.InvalidTxnState)
-	case q.Version < 7 && len(records) >= record.HeaderSize && record.Batch(records).Codec() == record.Zstd:
-		return fmt.Errorf("zstd needs Produce v7 (KIP-110): %w", kerr.UnsupportedCompressionType)
 	}
 	return nil
 }
