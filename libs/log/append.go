@@ -60,6 +60,11 @@ func (l *Log) appendLeader(raw []byte, leaderEpoch int32, nowMs int64, from orig
 	if b, err = prepare(b, c, nowMs, from); err != nil {
 		return AppendInfo{}, err
 	}
+	if l.nameless.Load() {
+		if err := l.syncMetadata(); err != nil {
+			return AppendInfo{}, err
+		}
+	}
 	info, err := l.appendOne(b, c, leaderEpoch, nowMs, from)
 	if err != nil {
 		return AppendInfo{}, err
@@ -288,6 +293,11 @@ func (l *Log) AppendAsFollower(batches []byte) (AppendInfo, error) {
 	whole, first, last, err := checkReplicated(batches)
 	if err != nil {
 		return AppendInfo{}, err
+	}
+	if l.nameless.Load() {
+		if err := l.syncMetadata(); err != nil {
+			return AppendInfo{}, err
+		}
 	}
 	info, err := l.appendReplicated(whole, first, last)
 	if err != nil {

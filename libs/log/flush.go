@@ -126,9 +126,6 @@ func (l *Log) syncDir() error {
 		return err
 	}
 	l.dirLinked = true
-	if err := l.syncMetadata(); err != nil {
-		return err
-	}
 	return l.fs.SyncDir(filepath.Dir(l.dir))
 }
 

@@ -71,6 +71,7 @@ type Log struct {
 	flushed       atomic.Int64 // everything below is on the disk…
 	sealed        atomic.Int64 // …and below this the indexes are too
 	failure       atomic.Pointer[failure]
+	nameless      atomic.Bool // partition.metadata is not on the disk yet
 
 	segments atomic.Pointer[[]*segment] // ascending, never empty; replaced, not changed; the last one is active
 	tail     tail

@@ -377,7 +377,8 @@ func (l *Log) loadMetadata(exists bool) error {
 		}
 		l.logger.Warn("ignoring the topic id of a folder", zap.String("dir", l.dir), zap.Error(err))
 	}
-	return l.writeMetadata()
+	l.nameless.Store(l.topicID != TopicID{})
+	return l.writeMetadata(false)
 }
 
 // SetTopicID gives a folder that has none its topic's id. The error wraps kerr.InconsistentTopicID when it has another.
@@ -391,18 +392,17 @@ func (l *Log) SetTopicID(id TopicID) error {
 		return fmt.Errorf("%s holds topic id %x, not %x: %w", l.dir, l.topicID, id, kerr.InconsistentTopicID)
 	}
 	l.topicID = id
-	if err := l.writeMetadata(); err != nil {
+	if err := l.writeMetadata(true); err != nil {
 		return l.fail("topic id", err)
 	}
 	return nil
 }
 
-func (l *Log) writeMetadata() error {
+func (l *Log) writeMetadata(sync bool) error {
 	if l.topicID == (TopicID{}) {
 		return nil
 	}
-	// It reaches the disk with the first flush, before any record counts as flushed.
-	return l.fs.WriteFile(filepath.Join(l.dir, metadataFile), encodeMetadata(l.topicID), false)
+	return l.fs.WriteFile(filepath.Join(l.dir, metadataFile), encodeMetadata(l.topicID), sync)
 }
 
 func (l *Log) agreeOn(id TopicID) error {
@@ -413,14 +413,21 @@ func (l *Log) agreeOn(id TopicID) error {
 	return nil
 }
 
-// syncMetadata brings partition.metadata to the disk.
+// syncMetadata brings partition.metadata to the disk before the first append: records that outlive a crash without their
+// topic's id could pass for those of a later topic of the same name.
 func (l *Log) syncMetadata() error {
+	l.flushMu.Lock()
+	defer l.flushMu.Unlock()
+	if !l.nameless.Load() || l.Err() != nil {
+		return l.Err()
+	}
 	f, err := os.OpenFile(filepath.Join(l.dir, metadataFile), os.O_RDWR, 0)
-	if errors.Is(err, os.ErrNotExist) {
-		return nil
+	if err == nil {
+		err = errors.Join(l.fs.Sync(f), f.Close(), l.fs.SyncDir(l.dir))
 	}
 	if err != nil {
-		return err
+		return l.fail("topic id", err)
 	}
-	return errors.Join(l.fs.Sync(f), f.Close())
+	l.nameless.Store(false)
+	return nil
 }

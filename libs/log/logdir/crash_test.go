@@ -134,7 +134,7 @@ func checkSurvivors(t *testing.T, s *Set, logs map[int32]*appended) {
 			delete(logs, p)
 			continue
 		}
-		if id := l.TopicID(); id != (log.TopicID{byte(p + 1)}) && a.safe > 0 {
+		if id := l.TopicID(); id != (log.TopicID{byte(p + 1)}) && l.EndOffset() > 0 {
 			t.Fatalf("t-%d has the id %x", p, id)
 		}
 		end := l.EndOffset()
