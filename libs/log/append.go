@@ -300,11 +300,20 @@ func (l *Log) AppendAsFollower(batches []byte) (AppendInfo, error) {
 		}
 	}
 	info, err := l.appendReplicated(whole, first, last)
+	if err == errBeginsBelow {
+		if err = l.restartBelow(first); err == nil {
+			info, err = l.appendReplicated(whole, first, last)
+		}
+	}
 	if err != nil {
 		return AppendInfo{}, err
 	}
 	return info, l.flushIfDue(l.config.Load(), info.EndOffset)
 }
+
+// errBeginsBelow says that an empty log has to begin below its start offset: after DeleteRecords in the middle of a batch
+// that is where the leader's first batch begins.
+var errBeginsBelow = fmt.Errorf("%w: the first begins below the start offset", ErrUnexpectedOffset)
 
 // appendReplicated is the part of AppendAsFollower under the mutex.
 func (l *Log) appendReplicated(whole []byte, first, last int64) (AppendInfo, error) {
@@ -319,13 +328,11 @@ func (l *Log) appendReplicated(whole []byte, first, last int64) (AppendInfo, err
 		return info, nil
 	}
 	if end := l.end.Load(); first < end {
-		// After DeleteRecords in the middle of a batch the leader's first batch begins before its start offset. An empty
-		// log can begin there too.
-		if b := record.Batch(whole); l.start.Load() != end || b.LastOffset() < end {
+		if l.start.Load() != end || record.Batch(whole).LastOffset() < end {
 			return AppendInfo{}, fmt.Errorf("batch at offset %d after %d: %w", first, end, ErrUnexpectedOffset)
 		}
-		if err := l.restartAt(first, end, l.lastMs); err != nil {
-			return AppendInfo{}, err
+		if s := l.active(); s.base != first || s.size.Load() > 0 {
+			return AppendInfo{}, errBeginsBelow
 		}
 	}
 	c := l.config.Load()

@@ -129,17 +129,18 @@ func (l *Log) syncDir() error {
 	return l.fs.SyncDir(filepath.Dir(l.dir))
 }
 
-// Rest is what an owner calls now and then: a log that has had no append since sinceMs gives up memory, and every log the
-// descriptors that nobody has used since the last call. It tells whether an idle log has records that are not on the disk:
-// a Flush lets it give up the rest and saves recovery.
-func (l *Log) Rest(sinceMs int64) (unflushed bool, err error) {
+// Rest is what an owner calls now and then: a log that was not appended to since the last call gives up memory, and every
+// log the descriptors that nobody has used since. It tells whether such an idle log has records that are not on the disk:
+// a Flush then lets it give up the rest, and saves recovery.
+func (l *Log) Rest() (unflushed bool, err error) {
 	l.mu.Lock()
 	if err := l.Err(); err != nil {
 		l.mu.Unlock()
 		return false, err
 	}
 	segs, end := *l.segments.Load(), l.end.Load()
-	idle := l.lastMs < sinceMs
+	idle := l.restEnd == end
+	l.restEnd = end
 	if s := segs[len(segs)-1]; idle {
 		err = errors.Join(s.offsets.shrink(), s.times.shrink())
 	}

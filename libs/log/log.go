@@ -49,8 +49,11 @@ type Options struct {
 
 // Log is one partition's log.
 //
-// Lock order: flushMu, mu, tail.mu, then the locks inside segments and epochs. mu is never held over an fsync, and
-// readers never take it.
+// Lock order: flushMu, mu, tail.mu, then the locks inside segments and epochs. Readers take neither of the first two, and
+// mu is held over an fsync only while the log is truncated or closed.
+//
+// What is appended is published size first, then the mark in tail, then the end, so that a reader who has seen an end finds
+// all that is below it. Everything below flushed is on the disk; below sealed, the indexes are too.
 type Log struct {
 	dir        string
 	topic      string
@@ -68,8 +71,8 @@ type Log struct {
 	highWatermark atomic.Int64
 	end           atomic.Int64
 	unstable      atomic.Int64 // first offset of a transaction that is not settled, -1 for none
-	flushed       atomic.Int64 // everything below is on the disk…
-	sealed        atomic.Int64 // …and below this the indexes are too
+	flushed       atomic.Int64
+	sealed        atomic.Int64
 	failure       atomic.Pointer[failure]
 	nameless      atomic.Bool // partition.metadata is not on the disk yet
 
@@ -81,7 +84,8 @@ type Log struct {
 	producers producers
 	snapshots []int64 // offsets of the .snapshot files, ascending
 	trash     []trash
-	lastMs    int64 // when the last append came
+	lastMs    int64 // when the last append as leader came, or the log was opened
+	restEnd   int64 // end at the last Rest
 	rolled    bool  // a complete segment or a snapshot waits to be synced
 
 	flushMu     sync.Mutex // one flush at a time

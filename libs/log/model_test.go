@@ -81,7 +81,7 @@ func (w *world) step() {
 	case k < 84:
 		w.must(w.l.FlushRolled())
 	case k < 87:
-		w.must(second(w.l.Rest(w.now)))
+		w.must(second(w.l.Rest()))
 	case k < 90:
 		w.truncate()
 	case k < 93:
@@ -568,7 +568,7 @@ func (w *world) survive() {
 		w.t.Fatalf("recovered %s from %d to %d, want some first of %s", offsetsOf(got), start, end, offsetsOf(w.batches))
 	}
 	w.batches, w.end = w.batches[:n:n], end
-	if w.l.SizeBytes() == 0 && start > 0 {
+	if w.l.SizeBytes() == 0 && start > 0 && len(w.l.Producers(w.now)) == 0 {
 		w.batches = nil // the files ended below the log start offset: nothing is left to know the producers from
 	}
 	w.resumeProducers()

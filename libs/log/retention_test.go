@@ -227,42 +227,12 @@ func TestReadersBesideEverything(t *testing.T) {
 	ctx, stop := context.WithCancel(context.Background())
 	var readers, writers sync.WaitGroup
 	var reads atomic.Int64
-	check := func(offset int64) (next int64) {
-		s, err := l.Read(offset, 3000, HighWatermark, true)
-		if errors.Is(err, kerr.OffsetOutOfRange) {
-			if start := l.StartOffset(); offset >= start && offset <= l.EndOffset() {
-				t.Errorf("offset %d is out of range, but the log begins at %d", offset, start)
-			}
-			return l.StartOffset()
-		}
-		if err != nil {
-			t.Error(err)
-			return offset
-		}
-		defer s.Release()
-		raw, err := s.AppendTo(nil)
-		if err != nil {
-			t.Error(err)
-			return offset
-		}
-		for len(raw) > 0 {
-			b, rest, err := record.Next(raw)
-			if err != nil {
-				break
-			}
-			if b.CheckCRC() != nil || b.LastOffset() < offset {
-				t.Errorf("read at %d gave batch at %d", offset, b.BaseOffset())
-			}
-			offset, raw = b.LastOffset()+1, rest
-		}
-		reads.Add(1)
-		return offset
-	}
 	for i := range 4 {
 		readers.Go(func() {
 			offset := int64(0)
 			for ctx.Err() == nil {
-				offset = check(offset)
+				offset = readOnce(t, l, offset)
+				reads.Add(1)
 				if i == 0 {
 					offset = l.StartOffset() // always at the edge
 				}
@@ -279,7 +249,7 @@ func TestReadersBesideEverything(t *testing.T) {
 			if _, err := l.Retain(nowMs); err != nil {
 				t.Error(err)
 			}
-			if err := errors.Join(l.Purge(nowMs), second(l.Rest(nowMs+1)), l.FlushRolled()); err != nil {
+			if err := errors.Join(l.Purge(nowMs), second(l.Rest()), l.FlushRolled()); err != nil {
 				t.Error(err)
 			}
 		}
@@ -308,6 +278,38 @@ func TestReadersBesideEverything(t *testing.T) {
 	}
 }
 
+// readOnce reads at offset beside others who change the log, and returns where to go on.
+func readOnce(t *testing.T, l *Log, offset int64) (next int64) {
+	s, err := l.Read(offset, 3000, HighWatermark, true)
+	if errors.Is(err, kerr.OffsetOutOfRange) {
+		if start := l.StartOffset(); offset >= start && offset <= l.EndOffset() {
+			t.Errorf("offset %d is out of range, but the log begins at %d", offset, start)
+		}
+		return l.StartOffset()
+	}
+	if err != nil {
+		t.Error(err)
+		return offset
+	}
+	defer s.Release()
+	raw, err := s.AppendTo(nil)
+	if err != nil {
+		t.Error(err)
+		return offset
+	}
+	for len(raw) > 0 {
+		b, rest, err := record.Next(raw)
+		if err != nil {
+			break
+		}
+		if b.CheckCRC() != nil || b.LastOffset() < offset {
+			t.Errorf("read at %d gave batch at %d", offset, b.BaseOffset())
+		}
+		offset, raw = b.LastOffset()+1, rest
+	}
+	return offset
+}
+
 // TestIdleLogKeepsNoFiles has a log that rests give up its descriptors, and take them again.
 func TestIdleLogKeepsNoFiles(t *testing.T) {
 	l := openNew(t, func(o *Options) { o.Config.SegmentBytes, o.Config.IndexIntervalBytes = 2000, 100 })
@@ -328,8 +330,8 @@ func TestIdleLogKeepsNoFiles(t *testing.T) {
 	if open() == 0 {
 		t.Error("no file is open")
 	}
-	for range 3 { // the first flushes, the second notes what was used
-		if unflushed, err := l.Rest(nowMs + 1); err != nil {
+	for range 4 { // the first notes where it ends, the second flushes, the third notes what that used
+		if unflushed, err := l.Rest(); err != nil {
 			t.Fatal(err)
 		} else if unflushed {
 			if err := l.Flush(); err != nil {

@@ -157,8 +157,24 @@ func (l *Log) TruncateFullyAndStartAt(offset int64) error {
 	return l.restartAt(offset, offset, l.lastMs)
 }
 
+// restartBelow lets an empty log begin at base, below its start offset.
+func (l *Log) restartBelow(base int64) error {
+	l.flushMu.Lock()
+	defer l.flushMu.Unlock()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if err := l.Err(); err != nil {
+		return err
+	}
+	start := l.start.Load()
+	if start != l.end.Load() {
+		return fmt.Errorf("the log begins at %d and has records: %w", start, ErrUnexpectedOffset)
+	}
+	return l.restartAt(base, start, l.lastMs)
+}
+
 // restartAt empties the log, whose first segment then begins at base and whose start, end and high watermark are start.
-// mu is held; flushMu is not needed while nothing of the log is left to flush.
+// mu and flushMu are held.
 func (l *Log) restartAt(base, start, nowMs int64) error {
 	old := *l.segments.Load()
 	s := newSegment(l.fs, l.dir, base, nowMs)

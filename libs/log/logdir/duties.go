@@ -84,7 +84,7 @@ func (s *Set) rest(nowMs int64) {
 	for _, d := range s.online() {
 		resting := 0
 		for _, l := range s.snapshot(d) {
-			if unflushed, _ := l.Rest(nowMs - s.o.RecoveryPointCheckpointMs); unflushed && resting < restingFlushes {
+			if unflushed, _ := l.Rest(); unflushed && resting < restingFlushes {
 				d.enqueue(l, flushAll)
 				resting++
 			}

@@ -82,7 +82,9 @@ func (d *dir) identify(nodeID int32, clusterID string) error {
 	if m.dirID == [16]byte{} {
 		m.dirID = newID()
 	}
-	d.id = m.dirID
+	if d.id != m.dirID {
+		d.id = m.dirID
+	}
 	if complete {
 		return nil
 	}
