@@ -10,8 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/twmb/franz-go/pkg/kmsg"
-
 	"github.com/cauce-stream/cauce/tests/conformance/internal/client"
 	"github.com/cauce-stream/cauce/tests/conformance/internal/server"
 	"github.com/cauce-stream/cauce/tests/conformance/internal/tool"
@@ -284,11 +282,11 @@ func newProducer(t *testing.T, s *server.Server) int64 {
 	t.Helper()
 	c := dialTo(t, s)
 	defer c.Close()
-	req := kmsg.NewPtrInitProducerIDRequest()
-	req.Version, req.TransactionTimeoutMillis, req.ProducerID, req.ProducerEpoch = 4, 60_000, -1, -1
-	res, err := c.Do(req)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	id, err := c.NewProducerID(ctx)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return res.(*kmsg.InitProducerIDResponse).ProducerID
+	return id
 }

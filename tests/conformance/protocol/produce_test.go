@@ -3,6 +3,7 @@
 package protocol
 
 import (
+	"context"
 	"encoding/binary"
 	"testing"
 	"time"
@@ -38,11 +39,13 @@ func TestZstdNeedsANewProduce(t *testing.T) {
 // producerID asks for the id of a new idempotent producer.
 func producerID(t *testing.T, c *wire.Conn) int64 {
 	t.Helper()
-	req := kmsg.NewPtrInitProducerIDRequest()
-	req.Version, req.TransactionTimeoutMillis, req.ProducerID, req.ProducerEpoch = 4, 60_000, -1, -1
-	res := do[*kmsg.InitProducerIDResponse](t, c, req)
-	wantCode(t, "InitProducerId", res.ErrorCode, nil)
-	return res.ProducerID
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	id, err := c.NewProducerID(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return id
 }
 
 // TestProducerStateOutlivesItsRecords: sequences are checked although DeleteRecords removed all records (BL-003).
@@ -125,6 +128,12 @@ func TestBadBatchesAreRefused(t *testing.T) {
 	big := wire.Batch{Records: []wire.Record{{TimestampMs: baseMs, Value: make([]byte, 1_100_000)}}}
 	future := wire.Batch{Records: records(1, time.Now().Add(2*time.Hour).UnixMilli())}
 	control := wire.Batch{Records: records(1, baseMs), Attributes: 0x20}
+	headed := wire.Batch{Records: records(1, baseMs)}
+	headed.Records[0].Headers = []kmsg.Header{{Key: "h", Value: []byte("v")}}
+	beyond := headed.Encode()
+	beyond[wire.HeaderSize] += 4 << 1 // the record's length and that of its header's value, as zigzag varints
+	beyond[len(beyond)-2] += 4 << 1
+	wire.Seal(beyond)
 	// Kafka has no code for a codec that does not exist: it answers that it was surprised.
 	unknownCodec := changed(true, func(b []byte) { b[22] |= 7 })
 	refusal := kerr.UnsupportedCompressionType
@@ -139,6 +148,7 @@ func TestBadBatchesAreRefused(t *testing.T) {
 		{"CRC that does not fit", changed(false, func(b []byte) { b[len(b)-1] ^= 1 }), kerr.CorruptMessage},
 		{"fewer records than it says", changed(true, func(b []byte) { binary.BigEndian.PutUint32(b[57:], 4) }), kerr.InvalidRecord},
 		{"last offset that does not fit", changed(true, func(b []byte) { binary.BigEndian.PutUint32(b[23:], 9) }), kerr.InvalidRecord},
+		{"record that reaches beyond the batch", beyond, kerr.InvalidRecord},
 		{"codec that does not exist", unknownCodec, refusal},
 		{"larger than max.message.bytes", big.Encode(), kerr.MessageTooLarge},
 		{"two hours ahead", future.Encode(), kerr.InvalidTimestamp},

@@ -119,6 +119,30 @@ func Produce(topic string, partition int32, batches ...[]byte) *kmsg.ProduceRequ
 	return req
 }
 
+// NewProducerID asks for the id of a new idempotent producer until there is one: a node that just started may have no
+// block of ids yet.
+func (c *Conn) NewProducerID(ctx context.Context) (int64, error) {
+	req := kmsg.NewPtrInitProducerIDRequest()
+	req.Version, req.TransactionTimeoutMillis, req.ProducerID, req.ProducerEpoch = 4, 60_000, -1, -1
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		res, err := c.Do(req)
+		if err != nil {
+			return 0, err
+		}
+		got := res.(*kmsg.InitProducerIDResponse)
+		if err = kerr.ErrorForCode(got.ErrorCode); err == nil || !kerr.IsRetriable(err) {
+			return got.ProducerID, err
+		}
+		select {
+		case <-ctx.Done():
+			return 0, fmt.Errorf("producer id: %w: %w", err, ctx.Err())
+		case <-tick.C:
+		}
+	}
+}
+
 // Append writes one batch and returns the offset of its first record.
 func (c *Conn) Append(topic string, partition int32, batch []byte) (int64, error) {
 	res, err := c.Do(Produce(topic, partition, batch))
