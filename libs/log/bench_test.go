@@ -10,6 +10,7 @@ import (
 
 // bytesOf is a batch of about size bytes in records of 100.
 func bytesOf(t testing.TB, size int) record.Batch {
+	size = max(size, record.HeaderSize+1)
 	return buildBatch(t, record.None, func(b *record.Builder) {
 		value := make([]byte, 93)
 		for i := range value {

@@ -176,32 +176,40 @@ func (t *table) search(key int64, keyAt, keyWidth int) (n int, e entry, err erro
 	return t.searchFile(h, first, key, keyAt, keyWidth)
 }
 
-// searchFile is search among the first n entries of the file. The last step reads a whole block, to cost few reads.
+// searchFile is search among the first n entries of the file. It reads blocks, of which few are needed: 32-bit keys grow
+// evenly enough that a guess from the last one mostly hits, and every other block halves what is left.
 func (t *table) searchFile(h *handle, n int, key int64, keyAt, keyWidth int) (int, entry, error) {
 	buf := scratch.Get().(*[scratchSize]byte)
 	defer scratch.Put(buf)
 	var e entry
-	lo, hi := -1, n // entry lo is not above key, entry hi is
-	for hi-lo-1 > scratchSize/t.width {
-		mid := lo + (hi-lo)/2
-		if err := h.readFull(buf[:t.width], int64(mid*t.width)); err != nil {
+	perBlock := scratchSize / t.width
+	last := int64(0)
+	if keyWidth == 4 && n > perBlock {
+		if err := h.readFull(buf[:t.width], int64((n-1)*t.width)); err != nil {
 			return -1, e, err
 		}
-		if keyOf(buf[keyAt:], keyWidth) <= key {
-			lo = mid
-			copy(e[:t.width], buf[:])
-		} else {
-			hi = mid
-		}
+		last = keyOf(buf[keyAt:], keyWidth)
 	}
-	if hi-lo > 1 {
-		block := buf[:(hi-lo-1)*t.width]
-		if err := h.readFull(block, int64((lo+1)*t.width)); err != nil {
+	lo, hi := -1, n // entry lo is not above key, entry hi is
+	for guess := last > 0; hi-lo > 1; guess = !guess && last > 0 {
+		at := lo + (hi-lo)/2
+		if guess {
+			at = min(max(int(float64(key)/float64(last)*float64(n)), lo+1), hi-1)
+		}
+		first := max(lo+1, at-perBlock/2)
+		block := buf[:min(perBlock, hi-first)*t.width]
+		if err := h.readFull(block, int64(first*t.width)); err != nil {
 			return -1, e, err
 		}
-		if i := searchBlock(block, t.width, key, keyAt, keyWidth); i >= 0 {
-			lo += 1 + i
-			copy(e[:t.width], block[i*t.width:])
+		i := searchBlock(block, t.width, key, keyAt, keyWidth)
+		if i < 0 {
+			hi = first
+			continue
+		}
+		lo = first + i
+		copy(e[:t.width], block[i*t.width:])
+		if i+1 < len(block)/t.width {
+			break // the next entry is above
 		}
 	}
 	return lo, e, nil
