@@ -133,6 +133,8 @@ func TestBadBatchesAreRefused(t *testing.T) {
 	beyond := headed.Encode()
 	beyond[wire.HeaderSize] += 4 << 1 // the record's length and that of its header's value, as zigzag varints
 	beyond[len(beyond)-2] += 4 << 1
+	binary.BigEndian.PutUint32(beyond[23:], 1) // and another record after it
+	binary.BigEndian.PutUint32(beyond[57:], 2)
 	wire.Seal(beyond)
 	// Kafka has no code for a codec that does not exist: it answers that it was surprised.
 	unknownCodec := changed(true, func(b []byte) { b[22] |= 7 })
