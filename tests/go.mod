@@ -10,10 +10,11 @@ require (
 	github.com/twmb/franz-go v1.22.3
 	github.com/twmb/franz-go/pkg/kadm v1.20.0
 	github.com/twmb/franz-go/pkg/kmsg v1.15.1
-	golang.org/x/tools v0.52.0
 )
 
 require (
+	github.com/cauce-stream/cauce/libs v0.0.0
+	github.com/cauce-stream/cauce/services/broker v0.0.0
 	github.com/davecgh/go-spew v1.1.2-0.20180830191138-d8f796af33cc // indirect
 	github.com/eapache/go-resiliency v1.7.0 // indirect
 	github.com/google/go-cmp v0.7.0 // indirect
@@ -32,3 +33,5 @@ require (
 	golang.org/x/sync v0.25.0 // indirect
 	golang.org/x/sys v0.50.0 // indirect
 )
+
+replace github.com/cauce-stream/cauce/services/broker => ../services/broker

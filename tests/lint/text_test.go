@@ -97,3 +97,33 @@ func TestLinksOfPagesLeadSomewhere(t *testing.T) {
 		}
 	}
 }
+
+var required = regexp.MustCompile(`(?m)^(?:require|tool)?\s+([a-z0-9.-]+\.[a-z]+/\S+)(?: v\S+)?$`)
+
+// TestDependenciesAreAccountedFor looks for every direct dependency of every
+// module in docs/dependencies.md.
+func TestDependenciesAreAccountedFor(t *testing.T) {
+	page, err := os.ReadFile(filepath.Join(root, "docs", "dependencies.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	modules := 0
+	for _, name := range source(t).texts {
+		if path.Base(name) != "go.mod" {
+			continue
+		}
+		modules++
+		text, err := os.ReadFile(filepath.Join(root, filepath.FromSlash(name)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, match := range required.FindAllStringSubmatch(string(text), -1) {
+			if !strings.HasPrefix(match[1], modulePrefix) && !bytes.Contains(page, []byte(match[1])) {
+				t.Errorf("%s needs %s, which docs/dependencies.md does not have", name, match[1])
+			}
+		}
+	}
+	if modules == 0 {
+		t.Error("no go.mod was found")
+	}
+}
