@@ -68,7 +68,7 @@ func TestCompressionComesBack(t *testing.T) {
 	}
 }
 
-// What other clients write: one raw snappy block, zstd with its size up front and a checksum, lz4 with dependent blocks of 4 MiB
+// What other clients write: one raw snappy block, zstd with its size up front and a checksum, lz4 with blocks of 4 MiB
 // and checksums.
 func TestDecompressOtherForms(t *testing.T) {
 	for _, n := range []int{1, 1000, minWindow + 1, 5 << 20} {

@@ -12,6 +12,15 @@ import (
 
 var errNoProgress = errors.New("decoder makes no progress")
 
+// Where an lz4 frame says whether its blocks can be read one by one. Java's clients read no other frames, and Kafka refuses
+// them: one such batch would stop every Java consumer of the partition.
+const (
+	lz4FlagsAt           = 4
+	lz4IndependentBlocks = 0x20
+)
+
+var errDependentBlocks = errors.New("the blocks of the lz4 frame depend on each other")
+
 // decoder decompresses one batch's records piece by piece, so that a batch which decompresses to gigabytes costs no
 // more memory than its codec's window.
 type decoder struct {
@@ -49,6 +58,9 @@ func openDecoder(codec Codec, src []byte) *decoder {
 			d.err = d.lz4.Apply(lz4.ConcurrencyOption(1))
 		}
 		d.lz4.Reset(&d.src)
+		if len(src) > lz4FlagsAt && src[lz4FlagsAt]&lz4IndependentBlocks == 0 {
+			d.err = errDependentBlocks
+		}
 	case Zstd:
 		if d.zstd == nil {
 			d.zstd = new(zstdReader)

@@ -246,7 +246,7 @@ func (c *checker) plain(b []byte) int {
 			p = plainHeaders(b, p+1, headers)
 		}
 		ms := base + (int64(ts>>1) ^ -int64(ts&1))
-		if p != end || offset != uint64(i)<<1 ||
+		if p != end || end > len(b) || offset != uint64(i)<<1 ||
 			size|ts|offset|key|value >= 1<<14 || odd&1 != 0 || ms < minMs || ms > maxMs {
 			break
 		}

@@ -305,3 +305,49 @@ func ExampleValidate() {
 	fmt.Println(summary.Count, summary.MaxTimestampMs, err)
 	// Output: 1 1700000000000 <nil>
 }
+
+// A last record that reaches beyond its batch, wherever the batch is cut, is refused and read no further.
+func TestValidateRefusesABatchThatIsCutShort(t *testing.T) {
+	for _, headers := range [][]Header{nil, {{Key: []byte("key"), Value: []byte("a value of some length")}}} {
+		builder := NewBuilder()
+		for range 3 {
+			builder.Append(1000, []byte("k"), []byte("a value of some length"), headers...)
+		}
+		whole := mustBuild(t, builder, None)
+		for cut := 1; cut < len(whole)-HeaderSize; cut++ {
+			b := append(Batch(nil), whole[:len(whole)-cut]...)
+			binary.BigEndian.PutUint32(b[LengthAt:], uint32(len(b)-LengthOverhead))
+			b.updateCRC()
+			if _, err := Validate(b, ValidateOptions{Strict: true}); !errors.Is(err, kerr.InvalidRecord) && !errors.Is(err, kerr.CorruptMessage) {
+				t.Fatalf("%d headers, %d bytes cut: %v", len(headers), cut, err)
+			}
+		}
+	}
+}
+
+// Compressed records are validated through a window: wherever its end falls in a record, the batch is valid.
+func TestValidateRecordsThatStraddleTheWindow(t *testing.T) {
+	header := Header{Key: []byte("header"), Value: []byte("a header's value")}
+	for size := range 200 {
+		builder := NewBuilder()
+		for builder.Size() < 3*minWindow {
+			builder.Append(1000, []byte("key"), make([]byte, 100+size), header)
+		}
+		for _, codec := range []Codec{None, Lz4} {
+			if _, err := Validate(mustBuild(t, builder, codec), ValidateOptions{Strict: true}); err != nil {
+				t.Fatalf("%v, values of %d bytes: %v", codec, 100+size, err)
+			}
+		}
+	}
+}
+
+func TestValidateRefusesLz4FramesThatJavaCannotRead(t *testing.T) {
+	builder := NewBuilder()
+	builder.Append(1000, nil, []byte("v"))
+	b := append(Batch(nil), mustBuild(t, builder, Lz4)...)
+	b[HeaderSize+lz4FlagsAt] &^= lz4IndependentBlocks
+	b.updateCRC()
+	if _, err := Validate(b, ValidateOptions{Strict: true}); err == nil {
+		t.Error("a frame of dependent blocks is accepted")
+	}
+}

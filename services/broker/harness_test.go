@@ -72,12 +72,6 @@ func (b *testBroker) apply(records ...*metadatapb.Record) {
 	b.parts.Apply(im, delta)
 }
 
-func topicID(name string) (id metadata.TopicID) {
-	copy(id[:], name)
-	id[15] = 1
-	return id
-}
-
 func (b *testBroker) createTopic(name string, partitions int, configs ...string) metadata.TopicID {
 	b.t.Helper()
 	b.lives++

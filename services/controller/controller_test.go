@@ -143,7 +143,7 @@ func TestProducerIDsAreHandedOutOnce(t *testing.T) {
 
 func TestNodeCatchesUpFromASnapshot(t *testing.T) {
 	w := newWorld(t, map[string]string{"metadata.log.max.record.bytes.between.snapshots": "2000"})
-	s, controller := w.controller()
+	_, controller := w.controller()
 	n, first := w.node(1)
 	<-n.Ready()
 	for i := range 300 {

@@ -140,7 +140,6 @@ type cache struct {
 	evictAfter time.Duration // min.incremental.fetch.session.eviction.ms
 	mu         sync.Mutex
 	sessions   map[int32]*session
-	partitions int
 	evictions  int64
 }
 
