@@ -151,7 +151,7 @@ func TestNodeCatchesUpFromASnapshot(t *testing.T) {
 	}
 	first.stop()
 	controller.stop() // finishes the snapshot under way
-	s, _ = w.controller()
+	s, _ := w.controller()
 	n, _ = w.node(2)
 	<-n.Ready()
 	if n.Image().TopicCount() != 300 || n.Image().PartitionCount() != 600 {
