@@ -11,6 +11,7 @@ const (
 	RoleBroker     = "broker"
 	RoleGroupCoord = "groupcoord"
 	RoleTxnCoord   = "txncoord"
+	RoleConnect    = "connect"
 )
 
 // Listener is one address at which a node serves the Kafka protocol.

@@ -12,13 +12,11 @@ import (
 
 	"github.com/cauce-stream/cauce/libs/bus"
 	"github.com/cauce-stream/cauce/libs/kafka/configkeys"
+	"github.com/cauce-stream/cauce/libs/metadata"
 	"github.com/cauce-stream/cauce/libs/node/serving"
 	"github.com/cauce-stream/cauce/libs/process"
 	"github.com/cauce-stream/cauce/libs/telemetry"
 )
-
-// Role is the role that the node registers with.
-const Role = "connect"
 
 // Config is what the node was started with.
 type Config struct {
@@ -39,7 +37,7 @@ type Service struct {
 
 // New binds the listeners; they accept connections while Run runs.
 func New(c Config, d Deps) (*Service, error) {
-	s, err := serving.Listen(serving.Config{Values: c.Values, Roles: []string{Role}}, serving.Deps{Bus: d.Bus, Telemetry: d.Telemetry})
+	s, err := serving.Listen(serving.Config{Values: c.Values, Roles: []string{metadata.RoleConnect}}, serving.Deps{Bus: d.Bus, Telemetry: d.Telemetry})
 	if err != nil {
 		return nil, fmt.Errorf("connect: %w", err)
 	}

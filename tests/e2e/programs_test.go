@@ -126,7 +126,7 @@ type cluster struct {
 var roles = []struct {
 	name string
 	id   int
-}{{"broker", 1}, {"groupcoord", 11}, {"txncoord", 21}}
+}{{"broker", 1}, {"groupcoord", 11}, {"txncoord", 21}, {"connect", 31}}
 
 func startCluster(t *testing.T) *cluster {
 	t.Helper()

@@ -96,7 +96,7 @@ func (s *Sessions) checkRegistration(im *metadata.Image, env Env, r Registration
 	return checkNodeFeatures(im, r.Features)
 }
 
-var nodeRoles = []string{metadata.RoleController, metadata.RoleBroker, metadata.RoleGroupCoord, metadata.RoleTxnCoord}
+var nodeRoles = []string{metadata.RoleController, metadata.RoleBroker, metadata.RoleGroupCoord, metadata.RoleTxnCoord, metadata.RoleConnect}
 
 func checkShape(r Registration) error {
 	if r.NodeID < 0 {
