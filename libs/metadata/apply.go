@@ -26,6 +26,7 @@ func (im *Image) Apply(offset int64, recs []*metadatapb.Record) (*Image, *Delta,
 		nodes:   map[int32]*Node{},
 		removed: map[int32]*Node{},
 		configs: map[Resource]map[string]string{},
+		shards:  map[TopicID][]Shard{},
 		delta:   &Delta{Offset: offset},
 	}
 	a.next.offset = offset
@@ -37,7 +38,7 @@ func (im *Image) Apply(offset int64, recs []*metadatapb.Record) (*Image, *Delta,
 	return a.next, a.finish(), nil
 }
 
-// applier builds one image. Topics, nodes and configs in its maps are copies of
+// applier builds one image. Topics, nodes, configs and shards in its maps are copies of
 // this batch's own, which it may still change.
 type applier struct {
 	old     *Image
@@ -47,6 +48,7 @@ type applier struct {
 	nodes   map[int32]*Node
 	removed map[int32]*Node
 	configs map[Resource]map[string]string
+	shards  map[TopicID][]Shard
 	delta   *Delta
 }
 
@@ -56,6 +58,9 @@ func (a *applier) finish() *Delta {
 	d.DeletedTopics = sortedTopics(a.deleted)
 	d.ChangedNodes = sortedNodes(a.nodes)
 	d.RemovedNodes = sortedNodes(a.removed)
+	if len(a.shards) > 0 {
+		d.ChangedShards = changedShards(a.old, a.next)
+	}
 	if len(a.configs) > 0 {
 		d.ChangedConfigs = slices.SortedFunc(maps.Keys(a.configs), Resource.compare)
 	}
@@ -78,6 +83,8 @@ func (a *applier) apply(rec *metadatapb.Record) error {
 		return a.unregisterBroker(r.UnregisterBroker)
 	case *metadatapb.Record_BrokerRegistrationChange:
 		return a.registrationChange(r.BrokerRegistrationChange)
+	case *metadatapb.Record_CoordinatorShard:
+		return a.coordinatorShard(r.CoordinatorShard)
 	case *metadatapb.Record_Config:
 		a.config(r.Config)
 	case *metadatapb.Record_FeatureLevel:
@@ -161,6 +168,7 @@ func (a *applier) removeTopic(r *metadatapb.RemoveTopicRecord) error {
 	if mayCollide(t.Name) {
 		a.next.collisions.Delete(collisionKey(t.Name, t.Name))
 	}
+	a.dropShards(id)
 	// A topic's overrides go with it, as in Kafka.
 	a.dropConfigs(Resource{Type: TopicConfig, Name: t.Name})
 	return nil

@@ -21,6 +21,9 @@ type Delta struct {
 	// RemovedNodes are the last versions of the nodes that are gone, in order
 	// of id.
 	RemovedNodes []*Node
+	// ChangedShards are the new versions of the coordinators' shards, in order of
+	// topic and partition. The shards of a deleted topic are gone with it.
+	ChangedShards []ShardChange
 	// ChangedConfigs are the resources with an override set or removed.
 	ChangedConfigs []Resource
 	// FeaturesChanged says that finalized features differ.
@@ -55,6 +58,7 @@ func Diff(old, next *Image) *Delta {
 			d.RemovedNodes = append(d.RemovedNodes, n)
 		}
 	}
+	d.ChangedShards = changedShards(old, next)
 	d.ChangedConfigs = diffConfigs(old, next)
 	d.FeaturesChanged = !maps.Equal(old.features, next.features)
 	d.ControllerChanged = old.controllerID != next.controllerID || old.controllerEpoch != next.controllerEpoch

@@ -58,6 +58,9 @@ type Image struct {
 	nextProducerID  int64
 	partitionCount  int
 	features        map[string]int16
+	// shards has the topics with a shard that ever had an owner. Neither the map
+	// nor a list in it changes once the image is published.
+	shards map[TopicID][]Shard
 
 	// No tree in a published image is written, nor copied in place (that would
 	// write its owner mark): see fork.

@@ -21,6 +21,10 @@ func partitionRecord(id TopicID, p *Partition) *metadatapb.Record {
 	return &metadatapb.Record{Record: &metadatapb.Record_Partition{Partition: p.Record(id)}}
 }
 
+func shardRecord(id TopicID, partition int32, s Shard) *metadatapb.Record {
+	return &metadatapb.Record{Record: &metadatapb.Record_CoordinatorShard{CoordinatorShard: s.Record(id, partition)}}
+}
+
 func configRecord(r Resource, key string, value *string) *metadatapb.Record {
 	return &metadatapb.Record{Record: &metadatapb.Record_Config{Config: &metadatapb.ConfigRecord{
 		ResourceType: int32(r.Type), ResourceName: r.Name, Name: key, Value: value,
@@ -71,7 +75,8 @@ func TestApplyRefusesWhatCannotBe(t *testing.T) {
 	id := TopicID{1}
 	node := &Node{ID: 1, Epoch: 5}
 	im, _ := mustApply(t, Empty(), 7, topicRecord("a", id), partitionRecord(id, &Partition{}),
-		&metadatapb.Record{Record: &metadatapb.Record_RegisterBroker{RegisterBroker: node.Record()}})
+		&metadatapb.Record{Record: &metadatapb.Record_RegisterBroker{RegisterBroker: node.Record()}},
+		shardRecord(id, 0, Shard{1, 3}))
 	partition := func(topic TopicID, p int32) *metadatapb.Record {
 		return &metadatapb.Record{Record: &metadatapb.Record_PartitionChange{
 			PartitionChange: &metadatapb.PartitionChangeRecord{TopicId: topic[:], PartitionId: p}}}
@@ -93,6 +98,11 @@ func TestApplyRefusesWhatCannotBe(t *testing.T) {
 		"a change of partition -1":      {8, partition(id, -1), "no partition -1"},
 		"a removal of no topic":         {8, &metadatapb.Record{Record: &metadatapb.Record_RemoveTopic{RemoveTopic: &metadatapb.RemoveTopicRecord{TopicId: make([]byte, 16)}}}, "no topic has id"},
 		"a node without an incarnation": {8, &metadatapb.Record{Record: &metadatapb.Record_RegisterBroker{RegisterBroker: &metadatapb.RegisterBrokerRecord{BrokerId: 2}}}, "incarnation of node 2"},
+		"a shard of no topic":           {8, shardRecord(TopicID{2}, 0, Shard{1, 1}), "no topic has id"},
+		"a shard of no partition":       {8, shardRecord(id, 1, Shard{1, 1}), "topic a has no partition 1"},
+		"a shard of partition -1":       {8, shardRecord(id, -1, Shard{1, 1}), "topic a has no partition -1"},
+		"a shard at its old epoch":      {8, shardRecord(id, 0, Shard{1, 3}), "epoch 3 of shard a-0 follows 3"},
+		"a shard of node -2":            {8, shardRecord(id, 0, Shard{-2, 4}), "owner -2 of shard a-0"},
 		"a change of no node":           {8, &metadatapb.Record{Record: &metadatapb.Record_BrokerRegistrationChange{BrokerRegistrationChange: &metadatapb.BrokerRegistrationChangeRecord{BrokerId: 2}}}, "no node has id 2"},
 		"a change at an old epoch":      {8, &metadatapb.Record{Record: &metadatapb.Record_UnregisterBroker{UnregisterBroker: &metadatapb.UnregisterBrokerRecord{BrokerId: 1, BrokerEpoch: 4}}}, "epoch 5 instead of 4"},
 		"a record of a kind unknown":    {8, &metadatapb.Record{}, "does not know"},

@@ -31,6 +31,11 @@ func dump(im *Image) string {
 		for _, p := range t.Partitions {
 			fmt.Fprintf(&b, "  %+v\n", *p)
 		}
+		for i, s := range im.Shards(t.Name) {
+			if s.Epoch > 0 {
+				fmt.Fprintf(&b, "  shard %d %+v\n", i, s)
+			}
+		}
 	}
 	for _, kind := range []ConfigResourceType{TopicConfig, BrokerConfig, BrokerLoggerConfig, ClientMetricsConfig, GroupConfig} {
 		for name := range im.ConfigResources(kind) {
@@ -67,7 +72,7 @@ func (w *world) replicas() []int32 {
 }
 
 func (w *world) batch() []*metadatapb.Record {
-	switch w.r.IntN(9) {
+	switch w.r.IntN(10) {
 	case 0, 1:
 		return w.createTopic()
 	case 2:
@@ -78,8 +83,26 @@ func (w *world) batch() []*metadatapb.Record {
 		return w.node()
 	case 6, 7:
 		return w.config()
+	case 8:
+		return w.changeShards()
 	}
 	return w.cluster()
+}
+
+func (w *world) changeShards() []*metadatapb.Record {
+	t, ok := w.someTopic()
+	if !ok {
+		return nil
+	}
+	var recs []*metadatapb.Record
+	epochs := map[int32]int32{}
+	for range min(len(t.Partitions), w.r.IntN(5)) { // one of them twice perhaps
+		p := int32(w.r.IntN(len(t.Partitions)))
+		s, _ := w.im.Shard(t.Name, p)
+		epochs[p] = max(epochs[p], s.Epoch) + 1 + int32(w.r.IntN(2))
+		recs = append(recs, shardRecord(t.ID, p, Shard{int32(w.r.IntN(4)) - 1, epochs[p]}))
+	}
+	return recs
 }
 
 func (w *world) createTopic() []*metadatapb.Record {
@@ -230,6 +253,7 @@ func checkDelta(t *testing.T, where string, old, next *Image, d *Delta) {
 	diff := Diff(old, next)
 	if d.Offset != diff.Offset || !slices.Equal(d.ChangedTopics, diff.ChangedTopics) || !slices.Equal(d.DeletedTopics, diff.DeletedTopics) ||
 		!slices.Equal(d.RemovedNodes, diff.RemovedNodes) || !includes(d.ChangedNodes, diff.ChangedNodes) ||
+		!slices.Equal(d.ChangedShards, diff.ChangedShards) ||
 		!includes(d.ChangedConfigs, diff.ChangedConfigs) || diff.FeaturesChanged && !d.FeaturesChanged || diff.ControllerChanged && !d.ControllerChanged {
 		t.Fatalf("%s: delta %+v, but the images differ by %+v", where, d, diff)
 	}

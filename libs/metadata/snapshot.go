@@ -93,6 +93,9 @@ func (im *Image) yieldTopics(yield func(*metadatapb.Record) bool) bool {
 				return false
 			}
 		}
+		if !im.yieldShards(t, yield) {
+			return false
+		}
 	}
 	return true
 }

@@ -46,6 +46,7 @@ type Record struct {
 	//	*Record_NoOp
 	//	*Record_Cluster
 	//	*Record_LeaderChange
+	//	*Record_CoordinatorShard
 	Record        isRecord_Record `protobuf_oneof:"record"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -214,6 +215,15 @@ func (x *Record) GetLeaderChange() *LeaderChangeRecord {
 	return nil
 }
 
+func (x *Record) GetCoordinatorShard() *CoordinatorShardRecord {
+	if x != nil {
+		if x, ok := x.Record.(*Record_CoordinatorShard); ok {
+			return x.CoordinatorShard
+		}
+	}
+	return nil
+}
+
 type isRecord_Record interface {
 	isRecord_Record()
 }
@@ -274,6 +284,10 @@ type Record_LeaderChange struct {
 	LeaderChange *LeaderChangeRecord `protobuf:"bytes,1001,opt,name=leader_change,json=leaderChange,proto3,oneof"`
 }
 
+type Record_CoordinatorShard struct {
+	CoordinatorShard *CoordinatorShardRecord `protobuf:"bytes,1002,opt,name=coordinator_shard,json=coordinatorShard,proto3,oneof"`
+}
+
 func (*Record_RegisterBroker) isRecord_Record() {}
 
 func (*Record_UnregisterBroker) isRecord_Record() {}
@@ -301,6 +315,8 @@ func (*Record_NoOp) isRecord_Record() {}
 func (*Record_Cluster) isRecord_Record() {}
 
 func (*Record_LeaderChange) isRecord_Record() {}
+
+func (*Record_CoordinatorShard) isRecord_Record() {}
 
 // RecordBatch is what the log stores and the stream carries: records that are
 // applied all together or not at all.
@@ -1558,11 +1574,84 @@ func (x *LeaderChangeRecord) GetLeaderEpoch() int64 {
 	return 0
 }
 
+// CoordinatorShardRecord gives a partition of a coordinators' topic to the node
+// that coordinates what the partition stores.
+type CoordinatorShardRecord struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// 16 bytes.
+	TopicId     []byte `protobuf:"bytes,1,opt,name=topic_id,json=topicId,proto3" json:"topic_id,omitempty"`
+	PartitionId int32  `protobuf:"varint,2,opt,name=partition_id,json=partitionId,proto3" json:"partition_id,omitempty"`
+	// -1: nobody.
+	OwnerId int32 `protobuf:"varint,3,opt,name=owner_id,json=ownerId,proto3" json:"owner_id,omitempty"`
+	// Grows with every change of the owner, also when it is the same node anew.
+	ShardEpoch    int32 `protobuf:"varint,4,opt,name=shard_epoch,json=shardEpoch,proto3" json:"shard_epoch,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CoordinatorShardRecord) Reset() {
+	*x = CoordinatorShardRecord{}
+	mi := &file_metadata_proto_msgTypes[20]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CoordinatorShardRecord) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CoordinatorShardRecord) ProtoMessage() {}
+
+func (x *CoordinatorShardRecord) ProtoReflect() protoreflect.Message {
+	mi := &file_metadata_proto_msgTypes[20]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CoordinatorShardRecord.ProtoReflect.Descriptor instead.
+func (*CoordinatorShardRecord) Descriptor() ([]byte, []int) {
+	return file_metadata_proto_rawDescGZIP(), []int{20}
+}
+
+func (x *CoordinatorShardRecord) GetTopicId() []byte {
+	if x != nil {
+		return x.TopicId
+	}
+	return nil
+}
+
+func (x *CoordinatorShardRecord) GetPartitionId() int32 {
+	if x != nil {
+		return x.PartitionId
+	}
+	return 0
+}
+
+func (x *CoordinatorShardRecord) GetOwnerId() int32 {
+	if x != nil {
+		return x.OwnerId
+	}
+	return 0
+}
+
+func (x *CoordinatorShardRecord) GetShardEpoch() int32 {
+	if x != nil {
+		return x.ShardEpoch
+	}
+	return 0
+}
+
 var File_metadata_proto protoreflect.FileDescriptor
 
 const file_metadata_proto_rawDesc = "" +
 	"\n" +
-	"\x0emetadata.proto\x12\x0ecauce.metadata\"\x8a\b\n" +
+	"\x0emetadata.proto\x12\x0ecauce.metadata\"\xe2\b\n" +
 	"\x06Record\x12O\n" +
 	"\x0fregister_broker\x18\x01 \x01(\v2$.cauce.metadata.RegisterBrokerRecordH\x00R\x0eregisterBroker\x12U\n" +
 	"\x11unregister_broker\x18\x02 \x01(\v2&.cauce.metadata.UnregisterBrokerRecordH\x00R\x10unregisterBroker\x123\n" +
@@ -1578,7 +1667,8 @@ const file_metadata_proto_rawDesc = "" +
 	"\x1abroker_registration_change\x18\x12 \x01(\v2..cauce.metadata.BrokerRegistrationChangeRecordH\x00R\x18brokerRegistrationChange\x121\n" +
 	"\x05no_op\x18\x15 \x01(\v2\x1a.cauce.metadata.NoOpRecordH\x00R\x04noOp\x12:\n" +
 	"\acluster\x18\xe8\a \x01(\v2\x1d.cauce.metadata.ClusterRecordH\x00R\acluster\x12J\n" +
-	"\rleader_change\x18\xe9\a \x01(\v2\".cauce.metadata.LeaderChangeRecordH\x00R\fleaderChangeB\b\n" +
+	"\rleader_change\x18\xe9\a \x01(\v2\".cauce.metadata.LeaderChangeRecordH\x00R\fleaderChange\x12V\n" +
+	"\x11coordinator_shard\x18\xea\a \x01(\v2&.cauce.metadata.CoordinatorShardRecordH\x00R\x10coordinatorShardB\b\n" +
 	"\x06record\"?\n" +
 	"\vRecordBatch\x120\n" +
 	"\arecords\x18\x01 \x03(\v2\x16.cauce.metadata.RecordR\arecords\"y\n" +
@@ -1681,7 +1771,13 @@ const file_metadata_proto_rawDesc = "" +
 	"cluster_id\x18\x01 \x01(\tR\tclusterId\"T\n" +
 	"\x12LeaderChangeRecord\x12\x1b\n" +
 	"\tleader_id\x18\x01 \x01(\x05R\bleaderId\x12!\n" +
-	"\fleader_epoch\x18\x02 \x01(\x03R\vleaderEpochB8Z6github.com/cauce-stream/cauce/libs/metadata/metadatapbb\x06proto3"
+	"\fleader_epoch\x18\x02 \x01(\x03R\vleaderEpoch\"\x92\x01\n" +
+	"\x16CoordinatorShardRecord\x12\x19\n" +
+	"\btopic_id\x18\x01 \x01(\fR\atopicId\x12!\n" +
+	"\fpartition_id\x18\x02 \x01(\x05R\vpartitionId\x12\x19\n" +
+	"\bowner_id\x18\x03 \x01(\x05R\aownerId\x12\x1f\n" +
+	"\vshard_epoch\x18\x04 \x01(\x05R\n" +
+	"shardEpochB8Z6github.com/cauce-stream/cauce/libs/metadata/metadatapbb\x06proto3"
 
 var (
 	file_metadata_proto_rawDescOnce sync.Once
@@ -1695,7 +1791,7 @@ func file_metadata_proto_rawDescGZIP() []byte {
 	return file_metadata_proto_rawDescData
 }
 
-var file_metadata_proto_msgTypes = make([]protoimpl.MessageInfo, 20)
+var file_metadata_proto_msgTypes = make([]protoimpl.MessageInfo, 21)
 var file_metadata_proto_goTypes = []any{
 	(*Record)(nil),                         // 0: cauce.metadata.Record
 	(*RecordBatch)(nil),                    // 1: cauce.metadata.RecordBatch
@@ -1717,6 +1813,7 @@ var file_metadata_proto_goTypes = []any{
 	(*NoOpRecord)(nil),                     // 17: cauce.metadata.NoOpRecord
 	(*ClusterRecord)(nil),                  // 18: cauce.metadata.ClusterRecord
 	(*LeaderChangeRecord)(nil),             // 19: cauce.metadata.LeaderChangeRecord
+	(*CoordinatorShardRecord)(nil),         // 20: cauce.metadata.CoordinatorShardRecord
 }
 var file_metadata_proto_depIdxs = []int32{
 	4,  // 0: cauce.metadata.Record.register_broker:type_name -> cauce.metadata.RegisterBrokerRecord
@@ -1733,21 +1830,22 @@ var file_metadata_proto_depIdxs = []int32{
 	17, // 11: cauce.metadata.Record.no_op:type_name -> cauce.metadata.NoOpRecord
 	18, // 12: cauce.metadata.Record.cluster:type_name -> cauce.metadata.ClusterRecord
 	19, // 13: cauce.metadata.Record.leader_change:type_name -> cauce.metadata.LeaderChangeRecord
-	0,  // 14: cauce.metadata.RecordBatch.records:type_name -> cauce.metadata.Record
-	2,  // 15: cauce.metadata.RegisterBrokerRecord.end_points:type_name -> cauce.metadata.BrokerEndpoint
-	3,  // 16: cauce.metadata.RegisterBrokerRecord.features:type_name -> cauce.metadata.BrokerFeature
-	10, // 17: cauce.metadata.PartitionChangeRecord.isr:type_name -> cauce.metadata.Replicas
-	10, // 18: cauce.metadata.PartitionChangeRecord.replicas:type_name -> cauce.metadata.Replicas
-	10, // 19: cauce.metadata.PartitionChangeRecord.removing_replicas:type_name -> cauce.metadata.Replicas
-	10, // 20: cauce.metadata.PartitionChangeRecord.adding_replicas:type_name -> cauce.metadata.Replicas
-	10, // 21: cauce.metadata.PartitionChangeRecord.eligible_leader_replicas:type_name -> cauce.metadata.Replicas
-	10, // 22: cauce.metadata.PartitionChangeRecord.last_known_elr:type_name -> cauce.metadata.Replicas
-	14, // 23: cauce.metadata.ClientQuotaRecord.entity:type_name -> cauce.metadata.ClientQuotaEntity
-	24, // [24:24] is the sub-list for method output_type
-	24, // [24:24] is the sub-list for method input_type
-	24, // [24:24] is the sub-list for extension type_name
-	24, // [24:24] is the sub-list for extension extendee
-	0,  // [0:24] is the sub-list for field type_name
+	20, // 14: cauce.metadata.Record.coordinator_shard:type_name -> cauce.metadata.CoordinatorShardRecord
+	0,  // 15: cauce.metadata.RecordBatch.records:type_name -> cauce.metadata.Record
+	2,  // 16: cauce.metadata.RegisterBrokerRecord.end_points:type_name -> cauce.metadata.BrokerEndpoint
+	3,  // 17: cauce.metadata.RegisterBrokerRecord.features:type_name -> cauce.metadata.BrokerFeature
+	10, // 18: cauce.metadata.PartitionChangeRecord.isr:type_name -> cauce.metadata.Replicas
+	10, // 19: cauce.metadata.PartitionChangeRecord.replicas:type_name -> cauce.metadata.Replicas
+	10, // 20: cauce.metadata.PartitionChangeRecord.removing_replicas:type_name -> cauce.metadata.Replicas
+	10, // 21: cauce.metadata.PartitionChangeRecord.adding_replicas:type_name -> cauce.metadata.Replicas
+	10, // 22: cauce.metadata.PartitionChangeRecord.eligible_leader_replicas:type_name -> cauce.metadata.Replicas
+	10, // 23: cauce.metadata.PartitionChangeRecord.last_known_elr:type_name -> cauce.metadata.Replicas
+	14, // 24: cauce.metadata.ClientQuotaRecord.entity:type_name -> cauce.metadata.ClientQuotaEntity
+	25, // [25:25] is the sub-list for method output_type
+	25, // [25:25] is the sub-list for method input_type
+	25, // [25:25] is the sub-list for extension type_name
+	25, // [25:25] is the sub-list for extension extendee
+	0,  // [0:25] is the sub-list for field type_name
 }
 
 func init() { file_metadata_proto_init() }
@@ -1770,6 +1868,7 @@ func file_metadata_proto_init() {
 		(*Record_NoOp)(nil),
 		(*Record_Cluster)(nil),
 		(*Record_LeaderChange)(nil),
+		(*Record_CoordinatorShard)(nil),
 	}
 	file_metadata_proto_msgTypes[6].OneofWrappers = []any{}
 	file_metadata_proto_msgTypes[11].OneofWrappers = []any{}
@@ -1782,7 +1881,7 @@ func file_metadata_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_metadata_proto_rawDesc), len(file_metadata_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   20,
+			NumMessages:   21,
 			NumExtensions: 0,
 			NumServices:   0,
 		},
