@@ -48,7 +48,7 @@ type Config struct {
 // Deps are what a node talks through. Metrics, Log and Tracer may be nil.
 type Deps struct {
 	Bus     *bus.Conn
-	Log     *zap.Logger
+	Log     *zap.Logger // its lines have the node's id already
 	Metrics prometheus.Registerer
 	Tracer  trace.Tracer
 }
@@ -146,6 +146,19 @@ func (n *Node) leave(ctx context.Context, failed <-chan error) error {
 // Ready is closed once the node is registered, unfenced, and its image contains that.
 func (n *Node) Ready() <-chan struct{} { return n.ready }
 
+// InService is an error unless the node's image has its registration, and has it unfenced. A node that loses the
+// controllers stays in service, and so does what it serves.
+func (n *Node) InService() error {
+	self, ok := n.Image().Node(n.cfg.ID)
+	switch {
+	case !ok || self.Epoch != n.epoch.Load():
+		return fmt.Errorf("node %d is not registered", n.cfg.ID)
+	case self.Fenced:
+		return fmt.Errorf("node %d is fenced", n.cfg.ID)
+	}
+	return nil
+}
+
 // ID is the node's own id.
 func (n *Node) ID() int32 { return n.cfg.ID }
 
@@ -195,7 +208,7 @@ func (n *Node) publish(im *metadata.Image, d *metadata.Delta) {
 	if d.ControllerChanged {
 		n.kicked.notify()
 	}
-	if self, ok := im.Node(n.cfg.ID); ok && !self.Fenced && self.Epoch == n.epoch.Load() {
+	if n.InService() == nil {
 		n.readyOnce()
 	}
 }

@@ -5,14 +5,19 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/cauce-stream/cauce/libs/bus/controlpb"
 	"github.com/cauce-stream/cauce/libs/metadata"
+	"github.com/cauce-stream/cauce/libs/metadata/metadatapb"
 )
 
 // simulate runs a test on a clock of its own: what is to happen at once must not take any of its time.
@@ -37,6 +42,54 @@ func TestReadyAtOnce(t *testing.T) {
 		}
 		if err := r.end(); err != nil {
 			t.Error(err)
+		}
+	})
+}
+
+// TestInService follows a node from before its registration to the loss of it.
+func TestInService(t *testing.T) {
+	simulate(t, func(t *testing.T) {
+		lines, seen := observer.New(zap.DebugLevel)
+		r := newRig(t, nil)
+		r.node.log = zap.New(lines)
+		expect := func(want string) {
+			t.Helper()
+			synctest.Wait()
+			if err := r.node.InService(); (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+				t.Errorf("in service: %v, want %q", err, want)
+			}
+		}
+		expect("not registered")
+		r.fake.refusals = []*kerr.Error{kerr.DuplicateBrokerRegistration}
+		r.fake.up()
+		r.run()
+		<-r.node.Ready()
+		expect("")
+
+		r.fake.mu.Lock()
+		self, _ := r.fake.image.Node(4)
+		r.fake.change(self, &metadatapb.BrokerRegistrationChangeRecord{Fenced: proto.Bool(true)})
+		r.fake.mu.Unlock()
+		expect("fenced")
+		time.Sleep(2 * time.Second) // to the next heartbeat
+		expect("")
+
+		r.fake.mu.Lock()
+		r.fake.stale = true
+		r.fake.refusals = []*kerr.Error{kerr.NotController}
+		r.fake.mu.Unlock()
+		time.Sleep(3 * time.Second)
+		expect("")
+		if err := r.end(); err != nil {
+			t.Error(err)
+		}
+		for _, line := range seen.All() {
+			if _, twice := line.ContextMap()["node"]; twice {
+				t.Errorf("%q says which node speaks, as every line of the process does", line.Message)
+			}
+		}
+		if seen.FilterMessage("registered").Len() != 2 {
+			t.Errorf("registered %d times, want 2", seen.FilterMessage("registered").Len())
 		}
 	})
 }

@@ -64,7 +64,7 @@ func (n *Node) register(ctx context.Context) error {
 		if err == nil {
 			n.epoch.Store(resp.GetNodeEpoch())
 			n.follower.want(resp.GetMetadataOffset())
-			n.log.Info("registered", zap.Int32("node", n.cfg.ID), zap.Int64("epoch", resp.GetNodeEpoch()), zap.String("cluster", resp.GetClusterId()))
+			n.log.Info("registered", zap.Int64("epoch", resp.GetNodeEpoch()), zap.String("cluster", resp.GetClusterId()))
 			return nil
 		}
 		taken := errors.Is(err, kerr.DuplicateBrokerRegistration) && time.Now().Before(takenUntil)
@@ -72,7 +72,7 @@ func (n *Node) register(ctx context.Context) error {
 			return fmt.Errorf("node %d: register: %w", n.cfg.ID, err)
 		}
 		if !warned {
-			n.log.Info("not registered yet", zap.Int32("node", n.cfg.ID), zap.Error(err))
+			n.log.Info("not registered yet", zap.Error(err))
 		}
 		n.pause(ctx, retry.next(), kicked)
 	}
@@ -138,7 +138,7 @@ func (n *Node) beat(ctx context.Context) error {
 				wait = min(draining.nextFrom(firstDrainWait), interval)
 			}
 		case errors.Is(err, kerr.StaleBrokerEpoch), errors.Is(err, kerr.BrokerIDNotRegistered):
-			n.log.Warn("the controller does not know this node any more", zap.Int32("node", n.cfg.ID), zap.Error(err))
+			n.log.Warn("the controller does not know this node any more", zap.Error(err))
 			return nil
 		case ctx.Err() != nil:
 			return ctx.Err()

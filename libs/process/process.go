@@ -29,7 +29,7 @@ type Env struct {
 	Values    config.Values
 	Telemetry *telemetry.Telemetry
 	// Admin is bound but not serving until the run function has been called;
-	// nil when admin.listener is empty. Checks and handlers may be added.
+	// nil when admin.listener is empty. Handlers may be added, checks to Telemetry.
 	Admin *telemetry.Admin
 }
 

@@ -7,9 +7,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/pprof"
-	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus/promhttp"
@@ -18,7 +16,7 @@ import (
 
 // Admin is the HTTP server for operators, apart from what clients use:
 //
-//	/healthz       200 while every health check passes, else 503 and the reasons
+//	/healthz       200 while every health check of Telemetry passes, else 503 and the reasons
 //	/readyz        200 while every health and readiness check passes
 //	/metrics       Prometheus
 //	/debug/pprof/  profiles
@@ -30,14 +28,6 @@ type Admin struct {
 	log      *zap.Logger
 	mux      *http.ServeMux
 	listener net.Listener
-
-	mu            sync.Mutex
-	health, ready []check
-}
-
-type check struct {
-	name string
-	run  func() error
 }
 
 const (
@@ -49,8 +39,8 @@ const (
 // NewAdmin returns a server for addr ("host:port", port 0 for a free one). Run serves it.
 func NewAdmin(addr string, t *Telemetry) *Admin {
 	a := &Admin{addr: addr, log: t.Log.Named("admin"), mux: http.NewServeMux()}
-	a.mux.HandleFunc("GET /healthz", a.serveChecks(func() []check { return a.health }))
-	a.mux.HandleFunc("GET /readyz", a.serveChecks(func() []check { return slices.Concat(a.health, a.ready) }))
+	a.mux.HandleFunc("GET /healthz", serveChecks(t.checks.forHealth))
+	a.mux.HandleFunc("GET /readyz", serveChecks(t.checks.forReady))
 	a.mux.Handle("GET /metrics", promhttp.HandlerFor(t.Metrics, promhttp.HandlerOpts{MaxRequestsInFlight: maxConcurrentScrapes}))
 	a.mux.Handle("/loglevel", t.Level)
 	a.mux.HandleFunc("/debug/pprof/", pprof.Index)
@@ -63,22 +53,6 @@ func NewAdmin(addr string, t *Telemetry) *Admin {
 
 // Handle adds a handler for a pattern of http.ServeMux. It panics when the pattern is taken.
 func (a *Admin) Handle(pattern string, h http.Handler) { a.mux.Handle(pattern, h) }
-
-// Health adds a check whose failure means that the process must be restarted.
-// The check must not block.
-func (a *Admin) Health(name string, run func() error) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.health = append(a.health, check{name, run})
-}
-
-// Ready adds a check whose failure means that the process cannot serve yet, or
-// not at the moment. The check must not block.
-func (a *Admin) Ready(name string, run func() error) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.ready = append(a.ready, check{name, run})
-}
 
 // Listen binds the address, after which Addr is known. Run does it when it was not done before.
 func (a *Admin) Listen() error {
@@ -124,13 +98,10 @@ func (a *Admin) Run(ctx context.Context) error {
 	return nil
 }
 
-func (a *Admin) serveChecks(list func() []check) http.HandlerFunc {
+func serveChecks(list func() []check) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
-		a.mu.Lock()
-		checks := slices.Clone(list())
-		a.mu.Unlock()
 		var failures strings.Builder
-		for _, c := range checks {
+		for _, c := range list() {
 			if err := c.run(); err != nil {
 				fmt.Fprintf(&failures, "%s: %v\n", c.name, err)
 			}

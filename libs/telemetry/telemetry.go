@@ -29,6 +29,7 @@ type Telemetry struct {
 	Metrics *prometheus.Registry
 	Tracer  trace.Tracer // no-op unless tracing is configured
 
+	checks      checks
 	stopTracing func(context.Context) error
 }
 

@@ -148,7 +148,7 @@ func TestAdminServer(t *testing.T) {
 		t.Fatal(err)
 	}
 	notYet := errors.New("still recovering")
-	admin.Ready("log", func() error { return notYet })
+	tel.Ready("log", func() error { return notYet })
 	admin.Handle("/extra", http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "more") }))
 
 	ctx, cancel := context.WithCancel(t.Context())
@@ -160,7 +160,7 @@ func TestAdminServer(t *testing.T) {
 	expect(t, http.MethodGet, url+"/readyz", "", 503, "log: still recovering")
 	notYet = nil
 	expect(t, http.MethodGet, url+"/readyz", "", 200, "ok")
-	admin.Health("disk", func() error { return errors.New("all directories failed") })
+	tel.Health("disk", func() error { return errors.New("all directories failed") })
 	expect(t, http.MethodGet, url+"/healthz", "", 503, "disk: all directories failed")
 	expect(t, http.MethodGet, url+"/readyz", "", 503, "disk: all directories failed")
 	expect(t, http.MethodGet, url+"/metrics", "", 200, `cauce_build_info{commit="",goversion=`)

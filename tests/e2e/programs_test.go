@@ -24,16 +24,18 @@ const (
 
 // program is one running process.
 type program struct {
-	name string
-	cmd  *exec.Cmd
-	log  bytes.Buffer
-	done chan error
+	name  string
+	admin string // address of its admin server
+	cmd   *exec.Cmd
+	log   bytes.Buffer
+	done  chan error
 }
 
 // start runs bin/<name> with args; the test fails when it ends by itself.
 func start(t *testing.T, name string, args ...string) *program {
 	t.Helper()
-	p := &program{name: name, cmd: exec.Command(filepath.Join("..", "..", "bin", name), append(args, "--admin", "127.0.0.1:0")...), done: make(chan error, 1)}
+	p := &program{name: name, admin: freeAddress(t), done: make(chan error, 1)}
+	p.cmd = exec.Command(filepath.Join("..", "..", "bin", name), append(args, "--admin", p.admin)...)
 	p.cmd.Stdout, p.cmd.Stderr = &p.log, &p.log
 	if err := p.cmd.Start(); err != nil {
 		t.Fatalf("%s (make build first): %v", name, err)
@@ -128,17 +130,26 @@ var roles = []struct {
 	id   int
 }{{"broker", 1}, {"groupcoord", 11}, {"txncoord", 21}, {"connect", 31}}
 
+func newCluster(t *testing.T) *cluster {
+	return &cluster{bus: freeAddress(t), raft: freeAddress(t), dir: t.TempDir()}
+}
+
 func startCluster(t *testing.T) *cluster {
 	t.Helper()
-	c := &cluster{bus: freeAddress(t), raft: freeAddress(t), dir: t.TempDir()}
+	c := newCluster(t)
 	c.startController(t)
+	c.startNodes(t)
+	return c
+}
+
+func (c *cluster) startNodes(t *testing.T) {
+	t.Helper()
 	for _, role := range roles {
 		address := freeAddress(t)
 		c.kafka = append(c.kafka, address)
 		c.nodes = append(c.nodes, start(t, "cauce-"+role.name, "--listen", address, "--data-dir", filepath.Join(c.dir, role.name),
 			"--set", fmt.Sprint("node.id=", role.id), "--set", "bus.servers=nats://"+c.bus))
 	}
-	return c
 }
 
 func (c *cluster) startController(t *testing.T) {

@@ -78,6 +78,7 @@ func Listen(c Config, d Deps) (*Serving, error) {
 		ID: configkeys.NodeID(c.Values), Rack: c.Values.String("broker.rack"), Roles: c.Roles,
 		AdvertisedListeners: announced, LogDirIDs: c.LogDirIDs, Static: c.Values,
 	}, node.Deps{Bus: d.Bus, Log: d.Telemetry.Log, Metrics: d.Telemetry.Metrics, Tracer: d.Telemetry.Tracer})
+	d.Telemetry.Ready("node", s.Node.InService)
 	anywhere.Register(s.Router, s.Node, anywhere.Options{})
 	return s, nil
 }

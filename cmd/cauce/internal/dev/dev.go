@@ -60,9 +60,7 @@ func run(ctx context.Context, env process.Env, ready func(Ready)) error {
 	if err != nil {
 		return err
 	}
-	if env.Admin != nil {
-		env.Admin.Ready("controller", control.Healthy)
-	}
+	env.Telemetry.Ready("controller", control.Healthy)
 	return beside(ctx, control.Run, func(ctx context.Context) error {
 		conn, err := server.Connect("node", deps)
 		if err != nil {

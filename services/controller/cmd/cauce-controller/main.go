@@ -28,8 +28,6 @@ func run(ctx context.Context, env process.Env) error {
 	if err != nil {
 		return err
 	}
-	if env.Admin != nil {
-		env.Admin.Ready("controller", service.Healthy)
-	}
+	env.Telemetry.Ready("controller", service.Healthy)
 	return service.Run(ctx)
 }
