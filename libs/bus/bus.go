@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -66,6 +67,7 @@ type Conn struct {
 	requestTimeout time.Duration
 	replies        *replies
 	closed         chan struct{}
+	refused        atomic.Bool // by the token, and that was logged
 }
 
 // Connect opens a connection to the servers at c.URLs. It returns at once, also while none of them can be reached yet:
@@ -92,13 +94,16 @@ func dial(urls string, c Config, d Deps, extra ...nats.Option) (*Conn, error) {
 		nats.MaxPingsOutstanding(2),
 		// A request that waits for a reconnection would be sent after its caller gave up.
 		nats.ReconnectBufSize(-1),
-		nats.ErrorHandler(func(_ *nats.Conn, s *nats.Subscription, err error) {
-			subject := ""
-			if s != nil {
-				subject = s.Subject
+		// While the token is changed everywhere, some have the old one.
+		nats.IgnoreAuthErrorAbort(),
+		nats.ErrorHandler(conn.fault),
+		nats.ReconnectErrHandler(func(_ *nats.Conn, err error) {
+			if errors.Is(err, nats.ErrAuthorization) {
+				conn.fault(nil, nil, err)
 			}
-			conn.log.Warn("bus fault", zap.String("subject", subject), zap.Error(err))
 		}),
+		nats.ConnectHandler(func(*nats.Conn) { conn.refused.Store(false) }),
+		nats.ReconnectHandler(func(*nats.Conn) { conn.refused.Store(false) }),
 		nats.ClosedHandler(func(*nats.Conn) { close(conn.closed) }),
 	}, extra...)
 	if c.AuthToken != "" {
@@ -114,6 +119,20 @@ func dial(urls string, c Config, d Deps, extra ...nats.Option) (*Conn, error) {
 		return nil, fmt.Errorf("bus: connect to %s: %w", urls, err)
 	}
 	return conn, nil
+}
+
+// fault logs what the client library meets; that the token is refused once only, since that is tried again and again.
+func (c *Conn) fault(_ *nats.Conn, s *nats.Subscription, err error) {
+	switch {
+	case !errors.Is(err, nats.ErrAuthorization):
+		subject := ""
+		if s != nil {
+			subject = s.Subject
+		}
+		c.log.Warn("bus fault", zap.String("subject", subject), zap.Error(err))
+	case !c.refused.Swap(true):
+		c.log.Warn("the bus refuses this process: it wants another token", zap.Error(err))
+	}
 }
 
 // Flush returns once the server has processed all that was sent before, within the request timeout: subscriptions made

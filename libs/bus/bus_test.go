@@ -17,6 +17,8 @@ import (
 	"github.com/nats-io/nats.go"
 	"go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 )
 
@@ -131,6 +133,40 @@ func TestWrongTokenIsRefused(t *testing.T) {
 	c := dialURL(t, Config{URLs: []string{s.URL()}, AuthToken: "guess"})
 	if _, err := echo.Call(t.Context(), c, text("hello")); !errors.Is(err, ErrUnavailable) {
 		t.Errorf("got %v", err)
+	}
+}
+
+// TestTokenCanChange has a connection with the new token while the server still wants the old one: it is said once, and
+// the connection comes when the server has changed, too.
+func TestTokenCanChange(t *testing.T) {
+	old := start(t, ServerConfig{Name: "tcp", Host: "127.0.0.1", Port: -1, AuthToken: "old"})
+	lines, seen := observer.New(zap.WarnLevel)
+	c, err := Connect(Config{URLs: []string{old.URL()}, AuthToken: "new", RequestTimeout: 500 * time.Millisecond}, Deps{Log: zap.New(lines)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if err := c.Flush(t.Context()); !errors.Is(err, ErrUnavailable) {
+		t.Errorf("the new token at the old server: %v", err)
+	}
+	if n := seen.FilterMessageSnippet("another token").Len(); n != 1 {
+		t.Errorf("said %d times, want once: %v", n, seen.All())
+	}
+	address, err := url.Parse(old.URL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	port, err := strconv.Atoi(address.Port())
+	if err != nil {
+		t.Fatal(err)
+	}
+	connects, stop := c.Connects()
+	defer stop()
+	old.Close()
+	start(t, ServerConfig{Name: "tcp", Host: "127.0.0.1", Port: port, AuthToken: "new"})
+	<-connects
+	if err := c.Flush(t.Context()); err != nil {
+		t.Errorf("the new token at the new server: %v", err)
 	}
 }
 

@@ -6,7 +6,6 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/cauce-stream/cauce/libs/bus"
 	"github.com/cauce-stream/cauce/libs/kafka/configkeys"
 	"github.com/cauce-stream/cauce/libs/metadata"
 	"github.com/cauce-stream/cauce/libs/node/serving"
@@ -22,8 +21,7 @@ func Main(ctx context.Context, env process.Env) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, b.Close()) }()
-	conn, err := bus.Connect(bus.Config{URLs: env.Values.List("bus.servers"), Name: "broker"},
-		bus.Deps{Log: env.Telemetry.Log, Tracer: env.Telemetry.Tracer})
+	conn, err := serving.ConnectBus(env.Values, "broker", env.Telemetry)
 	if err != nil {
 		return err
 	}

@@ -54,8 +54,7 @@ func (s *Service) Run(ctx context.Context) error {
 
 // Main runs the service as a process of its own, which reaches the controllers over the bus at bus.servers.
 func Main(ctx context.Context, env process.Env) error {
-	conn, err := bus.Connect(bus.Config{URLs: env.Values.List("bus.servers"), Name: "connect"},
-		bus.Deps{Log: env.Telemetry.Log, Tracer: env.Telemetry.Tracer})
+	conn, err := serving.ConnectBus(env.Values, "connect", env.Telemetry)
 	if err != nil {
 		return fmt.Errorf("connect: %w", err)
 	}

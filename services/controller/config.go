@@ -39,18 +39,18 @@ func ConfigFrom(v config.Values) (Config, error) {
 // controller.bus.listener is empty. close ends both.
 func OpenBus(v config.Values, d bus.Deps) (conn *bus.Conn, closeBus func(), err error) {
 	name := fmt.Sprint("controller-", configkeys.NodeID(v))
-	listener := v.String("controller.bus.listener")
+	listener, token := v.String("controller.bus.listener"), v.String("bus.auth.token")
 	if listener == "" {
 		servers := v.List("bus.servers")
 		if servers == nil {
 			return nil, nil, errors.New("controller.bus.listener and bus.servers are both empty: there is no bus")
 		}
-		if conn, err = bus.Connect(bus.Config{URLs: servers, Name: name}, d); err != nil {
+		if conn, err = bus.Connect(bus.Config{URLs: servers, Name: name, AuthToken: token}, d); err != nil {
 			return nil, nil, err
 		}
 		return conn, conn.Close, nil
 	}
-	c := bus.ServerConfig{Name: name, Routes: v.List("controller.bus.routes")}
+	c := bus.ServerConfig{Name: name, Routes: v.List("controller.bus.routes"), AuthToken: token}
 	if c.Host, c.Port, err = hostPort("controller.bus.listener", listener); err != nil {
 		return nil, nil, err
 	}

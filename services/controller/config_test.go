@@ -1,9 +1,11 @@
 package controller
 
 import (
+	"errors"
 	"maps"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/cauce-stream/cauce/libs/bus"
 	"github.com/cauce-stream/cauce/libs/bus/controlpb"
@@ -34,8 +36,28 @@ func TestConfigFrom(t *testing.T) {
 	}
 }
 
+// TestBusWantsTheToken connects to a controller's bus with the token of its configuration, and without.
+func TestBusWantsTheToken(t *testing.T) {
+	listener := freePorts(t, 1)[1]
+	_, closeBus, err := OpenBus(static(t, map[string]string{"controller.bus.listener": listener, "bus.auth.token": "sesame"}), bus.Deps{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer closeBus()
+	for token, want := range map[string]error{"sesame": nil, "": bus.ErrUnavailable, "open": bus.ErrUnavailable} {
+		conn, err := bus.Connect(bus.Config{URLs: []string{"nats://" + listener}, AuthToken: token, RequestTimeout: time.Second}, bus.Deps{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := conn.Flush(t.Context()); !errors.Is(err, want) {
+			t.Errorf("token %q: %v, want %v", token, err, want)
+		}
+		conn.Close()
+	}
+}
+
 func TestOpenBus(t *testing.T) {
-	external, err := bus.StartServer(bus.ServerConfig{Name: "external", Host: "127.0.0.1", Port: -1}, bus.Deps{})
+	external, err := bus.StartServer(bus.ServerConfig{Name: "external", Host: "127.0.0.1", Port: -1, AuthToken: "sesame"}, bus.Deps{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -43,7 +65,8 @@ func TestOpenBus(t *testing.T) {
 	for name, pairs := range map[string]map[string]string{
 		"own":      {"controller.bus.listener": "127.0.0.1:0"},
 		"routed":   {"controller.bus.listener": "127.0.0.1:0", "controller.bus.route.listener": "127.0.0.1:0"},
-		"external": {"controller.bus.listener": "", "bus.servers": external.URL()},
+		"secret":   {"controller.bus.listener": "127.0.0.1:0", "controller.bus.route.listener": "127.0.0.1:0", "bus.auth.token": "sesame"},
+		"external": {"controller.bus.listener": "", "bus.servers": external.URL(), "bus.auth.token": "sesame"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			conn, closeBus, err := OpenBus(static(t, pairs), bus.Deps{})

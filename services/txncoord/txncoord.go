@@ -53,8 +53,7 @@ func (s *Service) Run(ctx context.Context) error {
 
 // Main runs the service as a process of its own, which reaches the controllers over the bus at bus.servers.
 func Main(ctx context.Context, env process.Env) error {
-	conn, err := bus.Connect(bus.Config{URLs: env.Values.List("bus.servers"), Name: "txncoord"},
-		bus.Deps{Log: env.Telemetry.Log, Tracer: env.Telemetry.Tracer})
+	conn, err := serving.ConnectBus(env.Values, "txncoord", env.Telemetry)
 	if err != nil {
 		return fmt.Errorf("txncoord: %w", err)
 	}

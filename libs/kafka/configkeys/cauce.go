@@ -28,6 +28,8 @@ var cauceKeys = []config.Key{
 		Doc: "Id of the cluster that a controller founds when its metadata log is empty; unset means a random one."},
 	{Name: "bus.servers", Type: config.List, Default: "nats://127.0.0.1:4222",
 		Doc: "Addresses (nats://host:port) of the bus: the controllers', or those of a NATS cluster of your own."},
+	{Name: "bus.auth.token", Type: config.Password, Null: true,
+		Doc: "Secret that whoever connects to the bus must present, the same for all controllers and nodes; unset means none, and then the bus should not be reachable from outside."},
 	{Name: "controller.bus.listener", Type: config.String, Default: "127.0.0.1:4222",
 		Doc: "Address (host:port) at which a controller serves the bus; empty means that the bus is a NATS cluster of your own."},
 	{Name: "controller.bus.route.listener", Type: config.String,

@@ -37,6 +37,13 @@ type Deps struct {
 	Telemetry *telemetry.Telemetry
 }
 
+// ConnectBus opens a process's connection to the bus as bus.servers and bus.auth.token say. The name is for the servers'
+// own lists of connections.
+func ConnectBus(v config.Values, name string, t *telemetry.Telemetry) (*bus.Conn, error) {
+	return bus.Connect(bus.Config{URLs: v.List("bus.servers"), Name: name, AuthToken: v.String("bus.auth.token")},
+		bus.Deps{Log: t.Log, Tracer: t.Tracer})
+}
+
 // Serving is a node with bound listeners. Roles register their APIs on Router and follow Node before Run.
 type Serving struct {
 	Node   *node.Node
