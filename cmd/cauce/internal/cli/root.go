@@ -20,6 +20,7 @@ import (
 	"github.com/cauce-stream/cauce/cmd/cauce/internal/cli/session"
 	"github.com/cauce-stream/cauce/cmd/cauce/internal/cli/topic"
 	"github.com/cauce-stream/cauce/cmd/cauce/internal/dev"
+	"github.com/cauce-stream/cauce/libs/process"
 )
 
 const long = `Cauce is an event-streaming platform that any Apache Kafka client can use unchanged.
@@ -54,9 +55,12 @@ func newRoot(s *session.Session) *cobra.Command {
 		Use:           "cauce",
 		Short:         "An event-streaming platform that any Kafka client can use",
 		Long:          long,
+		Version:       process.VersionLine("cauce"),
 		SilenceErrors: true,
 		SilenceUsage:  true,
 	}
+	root.SetVersionTemplate("{{.Version}}\n")
+	root.Flags().Bool("version", false, "print which version this is") // as every other program has it
 	root.SetIn(s.In)
 	root.SetOut(s.Out)
 	root.SetErr(s.Err)
