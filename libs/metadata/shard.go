@@ -5,10 +5,44 @@ import (
 	"fmt"
 	"iter"
 	"maps"
+	"math"
 	"slices"
+	"unicode/utf16"
+	"unicode/utf8"
 
 	"github.com/cauce-stream/cauce/libs/metadata/metadatapb"
 )
+
+// Names of the topics that coordinators keep their state in. Their partitions are
+// shards.
+const (
+	ConsumerOffsetsTopic  = "__consumer_offsets"
+	TransactionStateTopic = "__transaction_state"
+	ShareGroupStateTopic  = "__share_group_state"
+)
+
+// InternalTopic says whether a topic belongs to the coordinators.
+func InternalTopic(name string) bool {
+	return name == ConsumerOffsetsTopic || name == TransactionStateTopic || name == ShareGroupStateTopic
+}
+
+// ShardOf is the partition of a coordinators' topic whose shard what key names
+// belongs to: a group or a transactional id. As in Kafka it goes by Java's hash
+// of the string, so that tools which work it out themselves come to the same.
+func (t *Topic) ShardOf(key string) int32 {
+	hash := int32(0)
+	for _, r := range key {
+		if hi, lo := utf16.EncodeRune(r); hi != utf8.RuneError {
+			hash = 31*hash + hi
+			r = lo
+		}
+		hash = 31*hash + r
+	}
+	if hash == math.MinInt32 { // has no positive counterpart
+		hash = 0
+	}
+	return max(hash, -hash) % int32(len(t.Partitions))
+}
 
 // NoOwner is the owner of a shard that no node coordinates.
 const NoOwner int32 = -1

@@ -67,3 +67,18 @@ func TestShardsGoWithTheTopic(t *testing.T) {
 		t.Errorf("the older image's shard is %+v", s)
 	}
 }
+
+// The hashes are those of Java's String.hashCode, the partitions those that Apache
+// Kafka gives groups of these names.
+func TestShardOf(t *testing.T) {
+	topic := &Topic{Partitions: make([]*Partition, 50)}
+	for key, want := range map[string]int32{
+		"": 0, "g": 3, "my-group": 12, "console-consumer-12345": 6, "grüße": 23, "日本語": 43, "😀-emoji": 38, "AaAaAa": 46,
+		// Their hash has no positive counterpart.
+		"polygenelubricants": 0, "DESIGNING WORKHOUSES": 0,
+	} {
+		if got := topic.ShardOf(key); got != want {
+			t.Errorf("%q belongs to shard %d, want %d", key, got, want)
+		}
+	}
+}

@@ -3,6 +3,7 @@ package security
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 )
 
@@ -14,6 +15,15 @@ type Principal struct {
 
 // Anonymous is the principal of a connection that did not authenticate, as on a PLAINTEXT listener.
 var Anonymous = Principal{Type: "User", Name: "ANONYMOUS"}
+
+// nodeType is the type of a node's principal. Whoever connects to a listener is a User.
+const nodeType = "Node"
+
+// Node is the principal of a node that asks for something by itself, on behalf of no client.
+func Node(id int32) Principal { return Principal{Type: nodeType, Name: strconv.Itoa(int(id))} }
+
+// IsNode says whether p is a node by itself.
+func (p Principal) IsNode() bool { return p.Type == nodeType }
 
 // String gives the form used in ACLs and configuration, "Type:name".
 func (p Principal) String() string { return p.Type + ":" + p.Name }

@@ -8,10 +8,14 @@ func TestPrincipal(t *testing.T) {
 		"User:CN=a,OU=b:c":  {"User", "CN=a,OU=b:c"},
 		"User:ANONYMOUS":    Anonymous,
 		"ServiceAccount:42": {"ServiceAccount", "42"},
+		"Node:7":            Node(7),
 	} {
 		got, err := ParsePrincipal(text)
 		if err != nil || got != want || got.String() != text {
 			t.Errorf("%q: %+v, %v", text, got, err)
+		}
+		if got.IsNode() != (text == "Node:7") {
+			t.Errorf("%q is a node: %v", text, got.IsNode())
 		}
 	}
 	for _, text := range []string{"", "alice", ":alice", "User:"} {

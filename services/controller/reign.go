@@ -174,18 +174,24 @@ func (r *reign) commit(recs []*metadatapb.Record, done func(error)) {
 	r.s.quorum.Propose(p)
 }
 
-// add makes the records a batch of p, and the reign's image one that has them.
+// add makes the records, and those by which the shards follow them, a batch of p, and the reign's image one that has them.
 func (r *reign) add(recs []*metadatapb.Record, p *quorum.Proposal) error {
+	image, delta, err := r.image.Apply(r.next, recs)
+	if err != nil {
+		return err
+	}
+	if shards := cluster.PlaceShards(image, delta); len(shards) > 0 {
+		recs = append(recs, shards...)
+		if image, _, err = r.image.Apply(r.next, recs); err != nil {
+			return err
+		}
+	}
 	data, err := metadata.AppendBatch(nil, recs)
 	if err != nil {
 		return err
 	}
 	if len(data) > maxBatchBytes {
 		return fmt.Errorf("batch of %d bytes above %d: %w", len(data), maxBatchBytes, kerr.RecordListTooLarge)
-	}
-	image, _, err := r.image.Apply(r.next, recs)
-	if err != nil {
-		return err
 	}
 	p.Data, p.Value = data, image
 	r.image = image

@@ -60,11 +60,12 @@ type Outcome struct {
 }
 
 // Handle decides an admin request. The response has the request's version.
-// Authorisation is not looked at yet: every principal may do everything.
-func Handle(im *metadata.Image, env Env, req kmsg.Request, _ security.Principal) Outcome {
+// Authorisation is not looked at yet: every principal may do everything, but
+// that only nodes create the coordinators' topics.
+func Handle(im *metadata.Image, env Env, req kmsg.Request, principal security.Principal) Outcome {
 	switch r := req.(type) {
 	case *kmsg.CreateTopicsRequest:
-		return createTopics(im, env, r)
+		return createTopics(im, env, r, principal)
 	case *kmsg.DeleteTopicsRequest:
 		return deleteTopics(im, env, r)
 	case *kmsg.AlterConfigsRequest:

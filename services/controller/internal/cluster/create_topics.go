@@ -10,12 +10,16 @@ import (
 	"github.com/cauce-stream/cauce/libs/kafka/configkeys"
 	"github.com/cauce-stream/cauce/libs/metadata"
 	"github.com/cauce-stream/cauce/libs/metadata/metadatapb"
+	"github.com/cauce-stream/cauce/libs/security"
 )
 
 // createTopics decides CreateTopics, key 19, versions 2 to 7: validate_only
 // (KIP-4), -1 for the defaults (KIP-464), configs in the answer (KIP-525), topic
 // ids in the answer (KIP-516). Each topic succeeds or fails by itself.
-func createTopics(im *metadata.Image, env Env, req *kmsg.CreateTopicsRequest) Outcome {
+//
+// Unlike Kafka's, clients cannot create the coordinators' topics: nodes do when
+// they need them, with the configs that they need.
+func createTopics(im *metadata.Image, env Env, req *kmsg.CreateTopicsRequest, principal security.Principal) Outcome {
 	c := &topicCreator{im: im, env: env, layers: layers(im, env), names: map[string]string{}}
 	resp := req.ResponseKind().(*kmsg.CreateTopicsResponse)
 	var last []kmsg.CreateTopicsResponseTopic
@@ -33,6 +37,9 @@ func createTopics(im *metadata.Image, env Env, req *kmsg.CreateTopicsRequest) Ou
 		case t.Topic == clusterMetadataTopic:
 			last = append(last, failedTopic(t.Topic,
 				refuse(kerr.InvalidRequest, "Creation of internal topic %s is prohibited.", clusterMetadataTopic)))
+		case metadata.InternalTopic(t.Topic) && !principal.IsNode():
+			resp.Topics = append(resp.Topics, failedTopic(t.Topic,
+				refuse(kerr.InvalidTopicException, "Creation of internal topic %s is prohibited.", t.Topic)))
 		default:
 			resp.Topics = append(resp.Topics, c.create(t))
 		}

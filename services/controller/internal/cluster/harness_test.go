@@ -49,22 +49,33 @@ func (h *harness) activate(term int64) string {
 	return recs
 }
 
-func (h *harness) handle(req kmsg.Request) kmsg.Response {
-	out := Handle(h.im, h.env, req, security.Anonymous)
+func (h *harness) handle(req kmsg.Request) kmsg.Response { return h.handleFor(security.Anonymous, req) }
+
+func (h *harness) handleFor(p security.Principal, req kmsg.Request) kmsg.Response {
+	out := Handle(h.im, h.env, req, p)
 	h.commit(out.Records)
 	return out.Response
 }
 
-// commit applies records and describes them.
+// commit applies records, and those by which shards follow them, and describes
+// them.
 func (h *harness) commit(recs []*metadatapb.Record) string {
 	h.t.Helper()
 	if len(recs) == 0 {
 		return ""
 	}
-	next, _, err := h.im.Apply(h.im.Offset()+int64(len(recs)), recs)
+	offset := h.im.Offset() + int64(len(recs))
+	next, delta, err := h.im.Apply(offset, recs)
 	if err != nil {
 		h.t.Fatal(err)
 	}
+	if shards := PlaceShards(next, delta); len(shards) > 0 {
+		recs = append(recs, shards...)
+		if next, _, err = h.im.Apply(offset, recs); err != nil {
+			h.t.Fatal(err)
+		}
+	}
+	checkShards(h.t, h.im, next)
 	checkInvariants(h.t, h.im, next)
 	var b strings.Builder
 	for _, r := range recs {
@@ -175,6 +186,9 @@ func describeRecord(next, old *metadata.Image, rec *metadatapb.Record) string {
 		return fmt.Sprintf("partition %s-%d leader %d replicas %v isr %v", topic(p.GetTopicId()), p.GetPartitionId(), p.GetLeader(), p.GetReplicas(), p.GetIsr())
 	case *metadatapb.Record_PartitionChange:
 		return describeChange(topic(r.PartitionChange.GetTopicId()), r.PartitionChange)
+	case *metadatapb.Record_CoordinatorShard:
+		s := r.CoordinatorShard
+		return fmt.Sprintf("shard %s-%d owner %d epoch %d", topic(s.GetTopicId()), s.GetPartitionId(), s.GetOwnerId(), s.GetShardEpoch())
 	case *metadatapb.Record_Config:
 		value := "(removed)"
 		if r.Config.Value != nil {
@@ -243,6 +257,11 @@ func dumpImage(im *metadata.Image) string {
 				fmt.Fprintf(&b, " elr %v last known %v recovery %d", p.ELR, p.LastKnownELR, p.LeaderRecoveryState)
 			}
 			b.WriteByte('\n')
+		}
+		for i, s := range im.Shards(t.Name) {
+			if s.Epoch > 0 {
+				fmt.Fprintf(&b, "shard %s-%d owner %d epoch %d\n", t.Name, i, s.Owner, s.Epoch)
+			}
 		}
 	}
 	for _, t := range []metadata.ConfigResourceType{2, 4, 8, 16, 32} {

@@ -24,8 +24,8 @@ type BeatAnswer struct {
 	// CaughtUp says that the node's image contains its registration.
 	CaughtUp bool
 	Fenced   bool
-	// ShouldShutdown says that the node may end: it leads nothing, and all
-	// others know.
+	// ShouldShutdown says that the node may end: it leads and coordinates nothing,
+	// and all others know.
 	ShouldShutdown bool
 }
 
@@ -41,7 +41,8 @@ const (
 
 // Heartbeat decides what a node's sign of life changes: it is unfenced once its
 // image contains its registration, or fenced at its wish; on its way out its
-// partitions are handed over before it may end.
+// partitions are handed over before it may end, and so are its shards, by
+// PlaceShards.
 func (s *Sessions) Heartbeat(im *metadata.Image, env Env, b Beat) (BeatAnswer, []*metadatapb.Record, error) {
 	n, err := currentNode(im, b.NodeID, b.Epoch)
 	if err != nil {
@@ -96,7 +97,7 @@ func (s *Sessions) next(im *metadata.Image, n *metadata.Node, now standing, b Be
 		return standingFenced
 	case standingActive:
 		switch {
-		case b.WantShutdown && (b.WantFence || !hasLeaderships(im, n.ID)):
+		case b.WantShutdown && (b.WantFence || !isNeeded(im, n.ID)):
 			return standingGone
 		case b.WantFence:
 			return standingFenced
@@ -105,7 +106,7 @@ func (s *Sessions) next(im *metadata.Image, n *metadata.Node, now standing, b Be
 		}
 		return standingActive
 	}
-	if hasLeaderships(im, n.ID) || s.lowestActiveOffset(im) < s.of(n.ID).shutdownOffset {
+	if isNeeded(im, n.ID) || s.lowestActiveOffset(im) < s.of(n.ID).shutdownOffset {
 		return standingLeaving
 	}
 	return standingGone

@@ -10,6 +10,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/cauce-stream/cauce/libs/metadata"
+	"github.com/cauce-stream/cauce/libs/security"
 )
 
 // TestRandomClusters drives clusters of a few nodes through random events. The
@@ -63,6 +64,7 @@ func (m *mayhem) step() {
 		}
 	case 7:
 		m.createTopic()
+		m.createShardTopic()
 	case 8, 9, 10:
 		m.alterISR()
 	case 11:
@@ -84,7 +86,10 @@ func (m *mayhem) start(id int32, clean bool) {
 		Roles: []string{metadata.RoleBroker}, Listeners: []metadata.Listener{{Name: "L"}},
 		Features: metadata.SupportedFeatures(), PreviousEpoch: -1,
 	}
-	if id == 4 {
+	switch id {
+	case 2, 3:
+		r.Roles = append(r.Roles, metadata.RoleGroupCoord, metadata.RoleTxnCoord)
+	case 4:
 		r.Roles = []string{metadata.RoleGroupCoord}
 	}
 	if n, ok := m.im.Node(id); ok && clean {
@@ -123,6 +128,11 @@ func (m *mayhem) createTopic() {
 	}
 	req.Topics = append(req.Topics, t)
 	m.handle(req)
+}
+
+func (m *mayhem) createShardTopic() {
+	req := newTopicRequest(shardTopics[m.r.IntN(len(shardTopics))].topic, int32(m.r.IntN(12)+1))
+	m.handleFor(security.Node(1), req)
 }
 
 func (m *mayhem) someTopic() *metadata.Topic {

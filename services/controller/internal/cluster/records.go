@@ -110,3 +110,7 @@ func producerIDsRecord(n *metadata.Node, next int64) *metadatapb.Record {
 		ProducerIds: &metadatapb.ProducerIdsRecord{BrokerId: n.ID, BrokerEpoch: n.Epoch, NextProducerId: next},
 	}}
 }
+
+func shardRecord(s *metadatapb.CoordinatorShardRecord) *metadatapb.Record {
+	return &metadatapb.Record{Record: &metadatapb.Record_CoordinatorShard{CoordinatorShard: s}}
+}

@@ -137,6 +137,11 @@ func hasReplicas(im *metadata.Image, node int32) bool {
 	return anyPartition(im, func(p *metadata.Partition) bool { return p.IsReplica(node) })
 }
 
+// isNeeded says that the node leads a partition or owns a shard.
+func isNeeded(im *metadata.Image, node int32) bool {
+	return hasLeaderships(im, node) || ownsShards(im, node)
+}
+
 func hasLeaderships(im *metadata.Image, node int32) bool {
 	return anyPartition(im, func(p *metadata.Partition) bool { return p.Leader == node })
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/cauce-stream/cauce/libs/metadata"
+	"github.com/cauce-stream/cauce/libs/security"
 )
 
 // TestScripts runs testdata/*.txt. A command's answer and the records that it
@@ -177,7 +178,7 @@ func scriptStatic(h *harness, d *datadriven.TestData) string {
 	return ""
 }
 
-// create-topics [version=V] [validate-only], a topic a line:
+// create-topics [version=V] [validate-only] [as=PRINCIPAL], a topic a line:
 // NAME [partitions=N] [rf=N] [assign=0:1,2;1:2,3] [key=value]…; value (null) is null.
 func scriptCreateTopics(h *harness, d *datadriven.TestData) string {
 	req := kmsg.NewPtrCreateTopicsRequest()
@@ -208,7 +209,11 @@ func scriptCreateTopics(h *harness, d *datadriven.TestData) string {
 		}
 		req.Topics = append(req.Topics, t)
 	}
-	out := Handle(h.im, h.env, req, anyone)
+	principal, err := security.ParsePrincipal(argText(d, "as", anyone.String()))
+	if err != nil {
+		d.Fatalf(h.t, "%v", err)
+	}
+	out := Handle(h.im, h.env, req, principal)
 	var b strings.Builder
 	for _, t := range out.Response.(*kmsg.CreateTopicsResponse).Topics {
 		show := verdict
