@@ -20,6 +20,14 @@ var decoders = map[int16]decoder{
 	0: decodeOffsetCommit,
 	1: decodeOffsetCommit,
 	2: decodeGroupMetadata,
+
+	consumerGroupMetadataType:          decodeConsumerGroupMetadata,
+	consumerGroupPartitionMetadataType: decodeConsumerGroupPartitionMetadata,
+	consumerGroupMemberMetadataType:    decodeConsumerGroupMemberMetadata,
+	consumerGroupTargetMetadataType:    decodeConsumerGroupTargetMetadata,
+	consumerGroupTargetMemberType:      decodeConsumerGroupTargetMember,
+	consumerGroupCurrentAssignmentType: decodeConsumerGroupCurrentAssignment,
+	consumerGroupRegularExpressionType: decodeConsumerGroupRegularExpression,
 }
 
 // Decode is the record that the log has in Encode's form. What it returns shares no memory with r.
