@@ -10,7 +10,7 @@ import (
 // ControlType is what a control record says; its number is in the record's key (KIP-98).
 type ControlType int16
 
-// The control records of a data partition: how a producer's transaction ended.
+// The control records that end transactions: how a producer's transaction ended.
 const (
 	Abort  ControlType = 0
 	Commit ControlType = 1
@@ -38,6 +38,22 @@ func EndTransaction(m Marker, producerID int64, producerEpoch int16, timestampMs
 	b.SetProducer(producerID, producerEpoch, NoSequence)
 	b.attributes |= transactionalBit | controlBit
 	b.Append(timestampMs, key[:], value[:])
+	batch := append(make(Batch, HeaderSize), b.records...)
+	b.putHeader(batch, None)
+	return batch
+}
+
+// LeaderChange makes a control batch that tells who leads from now on (KIP-595), with base offset 0 and leader epoch -1. Clients
+// pass over it, and Kafka's dump tool names it.
+func LeaderChange(leader int32, timestampMs int64) Batch {
+	const leaderChange = 2
+	var key [controlKeySize]byte
+	binary.BigEndian.PutUint16(key[2:], leaderChange)
+	value := binary.BigEndian.AppendUint32([]byte{0, 0}, uint32(leader)) // version 0
+	value = append(value, 1, 1, 0)                                       // no voters, no granting voters, no tags
+	b := NewBuilder()
+	b.attributes |= controlBit
+	b.Append(timestampMs, key[:], value)
 	batch := append(make(Batch, HeaderSize), b.records...)
 	b.putHeader(batch, None)
 	return batch

@@ -152,7 +152,7 @@ func TestMarkerOfOtherBatches(t *testing.T) {
 		b.Append(0, key, value)
 		return mustBuild(t, b, None)
 	}
-	if _, ok, err := control([]byte{0, 0, 0, 2}, nil).Marker(); ok || err != nil {
+	if _, ok, err := LeaderChange(1, 0).Marker(); ok || err != nil {
 		t.Errorf("leader change: %v, %v", ok, err)
 	}
 	for name, b := range map[string]Batch{
@@ -163,6 +163,22 @@ func TestMarkerOfOtherBatches(t *testing.T) {
 	} {
 		if _, ok, err := b.Marker(); ok || !errors.Is(err, kerr.InvalidRecord) {
 			t.Errorf("%s: %v, %v", name, ok, err)
+		}
+	}
+}
+
+// The bytes are those of KIP-595's LeaderChangeMessage, which Kafka's dump tool reads.
+func TestLeaderChange(t *testing.T) {
+	b := LeaderChange(0x01020304, 1000)
+	if _, err := Validate(b, ValidateOptions{Strict: true, AllowControl: true}); err != nil {
+		t.Fatal(err)
+	}
+	if !b.IsControl() || b.IsTransactional() || b.ProducerID() != NoProducerID || b.MaxTimestamp() != 1000 {
+		t.Errorf("header %x", b[:HeaderSize])
+	}
+	for r, err := range b.Records(0) {
+		if err != nil || !bytes.Equal(r.Key, []byte{0, 0, 0, 2}) || !bytes.Equal(r.Value, []byte{0, 0, 1, 2, 3, 4, 1, 1, 0}) {
+			t.Errorf("record %x %x, %v", r.Key, r.Value, err)
 		}
 	}
 }

@@ -21,9 +21,15 @@ type ValidateOptions struct {
 	// MaxDecompressedBytes bounds its records once decompressed; 0 for DefaultMaxDecompressedBytes. It bounds time, not
 	// memory: records pass through a window of fixed size.
 	MaxDecompressedBytes int
+	// MaxRecordBytes bounds each record of a compressed batch, without its length (Kafka config
+	// max.decompressed.message.bytes); 0 for no bound. One that claims more is not decompressed. It counts in strict
+	// validation only.
+	MaxRecordBytes int
 	// Strict walks the records of compressed batches too, as Apache Kafka does. Without it their header is believed.
 	Strict bool
-	// AllowControl is for batches of coordinators, which may hold markers and need no base offset of 0.
+	// Checksum, if there is one, is that of the batch from its attributes on, taken by the caller.
+	Checksum *uint32
+	// AllowControl is for batches of coordinators, which may hold markers, and need no base offset of 0 and no sequence number.
 	AllowControl bool
 	// RequireKeys refuses records without a key, as compacted topics do.
 	RequireKeys bool
@@ -90,7 +96,7 @@ func Validate(b Batch, o ValidateOptions) (Summary, error) {
 	if o.MaxBytes > 0 && len(b) > o.MaxBytes {
 		return Summary{}, fmt.Errorf("batch of %d bytes exceeds %d: %w", len(b), o.MaxBytes, kerr.MessageTooLarge)
 	}
-	if err := b.CheckCRC(); err != nil {
+	if err := b.checkCRC(o.Checksum); err != nil {
 		return Summary{}, err
 	}
 	if err := b.Codec().check(); err != nil {
@@ -121,7 +127,7 @@ func (b Batch) checkHeader(allowControl bool) error {
 		fault = "has a negative producer id"
 	case b.ProducerID() >= 0 && b.ProducerEpoch() < 0:
 		fault = "has a producer id without an epoch"
-	case b.ProducerID() >= 0 && b.BaseSequence() < 0 && !b.IsControl():
+	case b.ProducerID() >= 0 && b.BaseSequence() < 0 && !allowControl:
 		fault = "has a producer id without a sequence number"
 	case b.IsTransactional() && b.ProducerID() < 0:
 		fault = "is transactional without a producer id"
@@ -155,8 +161,14 @@ func (b Batch) walk(o ValidateOptions) (Summary, error) {
 	if c.minMs == 0 && c.maxMs == 0 {
 		c.minMs, c.maxMs = math.MinInt64, math.MaxInt64
 	}
+	if s.window != nil {
+		s.maxRecordBytes = o.MaxRecordBytes
+	}
+	plain := s.maxRecordBytes == 0 || s.maxRecordBytes >= maxPlainBytes
 	for {
-		s.at += c.plain(s.buf[s.at:])
+		if plain {
+			s.at += c.plain(s.buf[s.at:])
+		}
 		if c.index == c.count {
 			break
 		}
@@ -200,6 +212,9 @@ func (c *checker) check(f *frame) error {
 	c.index++
 	return nil
 }
+
+// maxPlainBytes is the greatest record, without its length, that plain passes over.
+const maxPlainBytes = 1<<13 - 1
 
 // plain passes over the records at the front of b that need no second look, and returns how many bytes they take: whole
 // records with the right offset, an acceptable timestamp, and no field, distance or count above what two bytes tell.

@@ -2,10 +2,12 @@ package record
 
 import (
 	"bytes"
+	"compress/gzip"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"math"
+	"strings"
 	"testing"
 
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -186,13 +188,19 @@ func TestValidateRefusesSingleRecords(t *testing.T) {
 }
 
 func TestValidateAllowsCoordinators(t *testing.T) {
-	b := EndTransaction(Marker{Type: Commit}, 9, 1, 1000)
-	b.SetBaseOffset(5)
-	if _, err := Validate(b, ValidateOptions{AllowControl: true}); err != nil {
-		t.Error(err)
-	}
-	if _, err := Validate(b, ValidateOptions{}); !errors.Is(err, kerr.InvalidRecord) {
-		t.Errorf("from a client: %v", err)
+	marker := EndTransaction(Marker{Type: Commit}, 9, 1, 1000)
+	marker.SetBaseOffset(5)
+	builder := NewBuilder() // a batch of a transaction's offsets
+	builder.SetProducer(9, 1, NoSequence)
+	builder.SetTransactional()
+	builder.Append(1000, []byte("k"), nil)
+	for _, b := range []Batch{marker, mustBuild(t, builder, None)} {
+		if _, err := Validate(b, ValidateOptions{AllowControl: true}); err != nil {
+			t.Error(err)
+		}
+		if _, err := Validate(b, ValidateOptions{}); !errors.Is(err, kerr.InvalidRecord) {
+			t.Errorf("from a client: %v", err)
+		}
 	}
 }
 
@@ -349,5 +357,48 @@ func TestValidateRefusesLz4FramesThatJavaCannotRead(t *testing.T) {
 	b.updateCRC()
 	if _, err := Validate(b, ValidateOptions{Strict: true}); err == nil {
 		t.Error("a frame of dependent blocks is accepted")
+	}
+}
+
+// TestValidateBoundsDecompressedRecords holds single records of compressed batches against max.decompressed.message.bytes,
+// below and above what the quick path passes over, and reads no more of one than its length.
+func TestValidateBoundsDecompressedRecords(t *testing.T) {
+	body := func(valueBytes int) int { // attributes, timestamp, offset, key, headers; and the value behind its length
+		return 5 + len(binary.AppendVarint(nil, int64(valueBytes))) + valueBytes
+	}
+	for _, size := range []int{1, 100, 5000, maxPlainBytes - 7, maxPlainBytes - 6, 3 * minWindow} {
+		builder := NewBuilder()
+		builder.Append(1000, nil, []byte("small"))
+		builder.Append(1000, nil, make([]byte, size))
+		greatest := max(body(size), body(len("small")))
+		for _, codec := range []Codec{None, Gzip, Snappy, Lz4, Zstd} {
+			b := mustBuild(t, builder, codec)
+			for limit, want := range map[int]error{0: nil, greatest: nil, greatest - 1: kerr.InvalidRecord, 1: kerr.InvalidRecord} {
+				if codec == None {
+					want = nil // max.message.bytes bounds those
+				}
+				if _, err := Validate(b, ValidateOptions{Strict: true, MaxRecordBytes: limit}); !errors.Is(err, want) {
+					t.Errorf("%v, records of up to %d bytes, %d allowed: %v, want %v", codec, greatest, limit, err, want)
+				}
+			}
+			if _, err := Validate(b, ValidateOptions{MaxRecordBytes: 1}); err != nil {
+				t.Errorf("%v: relaxed validation looks at records: %v", codec, err)
+			}
+		}
+	}
+	var claim bytes.Buffer // of a length, with nothing behind it
+	w := gzip.NewWriter(&claim)
+	if _, err := w.Write(binary.AppendVarint(nil, 1<<30)); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	b := append(make(Batch, HeaderSize), claim.Bytes()...)
+	builder := NewBuilder()
+	builder.Append(1000, nil, []byte("v"))
+	builder.putHeader(b, Gzip)
+	if _, err := Validate(b, ValidateOptions{Strict: true, MaxRecordBytes: 1 << 20}); !errors.Is(err, kerr.InvalidRecord) || !strings.Contains(err.Error(), "1073741824 bytes") {
+		t.Errorf("a record that claims 1 GiB: %v", err)
 	}
 }

@@ -1,0 +1,256 @@
+package coordinator
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/trace"
+	"go.uber.org/zap"
+
+	"github.com/cauce-stream/cauce/libs/record"
+)
+
+// maxSpares bounds the batches that a shard keeps to use again, and maxSpareBytes how large they may be.
+const (
+	maxSpares     = 2
+	maxSpareBytes = 1 << 20
+)
+
+// recordOverhead is the most that a record takes beside its key and value.
+const recordOverhead = 32
+
+// batch is steps that are appended together.
+type batch struct {
+	builder  *record.Builder
+	producer Producer
+	steps    int
+	position int64 // of its last step
+}
+
+// enqueue adds a step's records to the last batch that waits, if they may share it. mu is held.
+func (s *shard[M]) enqueue(step *Step, now time.Time) {
+	size := 0
+	for _, rec := range step.Records {
+		size += recordOverhead + len(rec.Key) + len(rec.Value)
+	}
+	var b *batch
+	if s.queue.len() > 0 {
+		b = *s.queue.back()
+	}
+	if b == nil || b.producer != NoProducer || step.Producer != NoProducer || b.builder.Size()+size > s.maxBytes {
+		b = s.newBatch(step.Producer)
+		s.queue.push(b)
+	}
+	before := b.builder.Size()
+	for _, rec := range step.Records {
+		b.builder.Append(now.UnixMilli(), rec.Key, rec.Value)
+	}
+	s.pendingBytes += b.builder.Size() - before
+	b.steps++
+	b.position = s.position
+	s.signal()
+}
+
+func (s *shard[M]) newBatch(p Producer) *batch {
+	b := &batch{builder: record.NewBuilder()}
+	if n := len(s.spare); n > 0 {
+		b, s.spare = s.spare[n-1], s.spare[:n-1]
+	}
+	b.producer = p
+	if p != NoProducer {
+		b.builder.SetProducer(p.ID, p.Epoch, record.NoSequence)
+		b.builder.SetTransactional()
+	}
+	return b
+}
+
+// run is the shard's goroutine: it loads the shard and appends what its operations make, and begins again when that fails.
+func (s *shard[M]) run() {
+	for failures := 0; ; failures++ {
+		err := s.load(s.ctx)
+		if err == nil {
+			failures = 0
+			err = s.serve(s.ctx)
+		}
+		switch {
+		case s.ctx.Err() != nil:
+			return // whoever gave the shard up has told those who wait
+		case judge(err) == lost:
+			s.log.Info("shard has a new owner", zap.Error(err))
+			s.unload(stateLost, nil)
+			return
+		}
+		if failures&(failures-1) == 0 { // the 1st, 2nd, 4th, 8th …
+			s.log.Error("shard is loaded again", zap.Int("failures", failures+1), zap.Error(err))
+		}
+		s.r.metrics.reloads.Inc()
+		if !s.pause(s.ctx, failures) {
+			return
+		}
+	}
+}
+
+// pause waits after a failure; false when ctx has ended.
+func (s *shard[M]) pause(ctx context.Context, failures int) bool {
+	timer := time.NewTimer(min(s.r.cfg.RetryMin<<min(failures, 20), s.r.cfg.RetryMax))
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// serve appends until that is impossible; the shard is unloaded then.
+func (s *shard[M]) serve(ctx context.Context) error {
+	for {
+		b, err := s.next()
+		if err == nil && b == nil {
+			select {
+			case <-s.wake:
+				continue
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+		}
+		if err == nil {
+			err = s.append(ctx, b)
+		}
+		if err != nil {
+			s.giveUp(b, err)
+			return err
+		}
+		s.commit(b)
+	}
+}
+
+// next takes the batch that is appended next, if there is one, or the reason to stop.
+func (s *shard[M]) next() (*batch, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.fault != nil || s.queue.len() == 0 {
+		return nil, s.fault
+	}
+	s.inFlight, s.since = s.queue.pop(), time.Now()
+	return s.inFlight, nil
+}
+
+// append has the log take the batch, however often it takes.
+func (s *shard[M]) append(ctx context.Context, b *batch) error {
+	built, err := b.builder.AppendTo(s.buffer[:0], record.None, 0)
+	if err != nil {
+		return err
+	}
+	if cap(built) <= maxSpareBytes {
+		s.buffer = built
+	}
+	s.r.metrics.batchBytes.Observe(float64(len(built)))
+	began := time.Now()
+	_, err = s.send(ctx, built)
+	s.r.metrics.append.Observe(time.Since(began).Seconds())
+	return err
+}
+
+// send appends one batch under a sequence of its own, again and again as long as that may help.
+func (s *shard[M]) send(ctx context.Context, built record.Batch) (offset int64, err error) {
+	s.sequence++
+	for failures := 0; ; failures++ {
+		offset, err = s.attempt(ctx, built)
+		if err == nil || ctx.Err() != nil || judge(err) != again {
+			return offset, err
+		}
+		s.r.metrics.appendFailures.Inc()
+		if failures&(failures-1) == 0 {
+			s.log.Warn("append failed and is tried again", zap.Int("failures", failures+1), zap.Error(err))
+		}
+		if !s.pause(ctx, failures) {
+			return 0, ctx.Err()
+		}
+	}
+}
+
+func (s *shard[M]) attempt(ctx context.Context, built record.Batch) (int64, error) {
+	ctx, span := s.span(ctx, "append")
+	offset, err := s.r.deps.Log.Append(ctx, s.id, s.epoch, s.sequence, built)
+	end(span, err)
+	return offset, err
+}
+
+// commit gives the answers that waited for b.
+func (s *shard[M]) commit(b *batch) {
+	var room [4]completion
+	s.mu.Lock()
+	if s.inFlight != b {
+		s.mu.Unlock()
+		return // unloaded meanwhile
+	}
+	now := time.Now()
+	if late := now.Sub(s.since) - s.r.cfg.UnwritableAfter; late > 0 {
+		// Clients were refused as long as that: they may have as long to come back before their time is over.
+		s.ticksAt = now.Add(min(late, maxGrace))
+	}
+	s.inFlight = nil
+	s.committed = b.position
+	s.pendingBytes -= b.builder.Size() - record.HeaderSize
+	if len(s.spare) < maxSpares && b.builder.Size() <= maxSpareBytes {
+		b.builder.Reset()
+		b.steps = 0
+		s.spare = append(s.spare, b)
+	}
+	ready := s.ready(room[:0], now)
+	s.arm(now)
+	s.mu.Unlock()
+	complete(ready)
+}
+
+// giveUp unloads the shard because of err; b is the batch that was to be appended, nil for none.
+func (s *shard[M]) giveUp(b *batch, err error) {
+	if s.ctx.Err() != nil {
+		return
+	}
+	var told error
+	switch {
+	case b == nil || judge(err) == lost:
+	case isTooLarge(err) && b.steps > 1:
+		// The topic takes less than expected: whoever asked for the steps asks again, and gets a smaller batch.
+		s.maxBytes = b.builder.Size() / 2
+		s.refuse(b, err)
+	case isTooLarge(err):
+		told = fmt.Errorf("%w: %v", kerr.UnknownServerError, err) // it is no record of the client's that is too large
+		s.refuse(b, err)
+	default:
+		told = err
+		s.refuse(b, err)
+	}
+	s.unload(stateFailed, told)
+}
+
+func (s *shard[M]) refuse(b *batch, err error) {
+	s.log.Error("the log refuses a batch", zap.Int("bytes", b.builder.Size()), zap.Int("steps", b.steps), zap.Error(err))
+	s.r.metrics.refusedBatches.Inc()
+}
+
+// span begins a span when somebody looks at spans; else it is nil.
+func (s *shard[M]) span(ctx context.Context, what string) (context.Context, trace.Span) {
+	if s.r.tracer == nil {
+		return ctx, nil
+	}
+	return s.r.tracer.Start(ctx, s.r.cfg.Name+" shard "+what, trace.WithAttributes(
+		attribute.Int("cauce.shard", int(s.id)), attribute.Int("cauce.shard.epoch", int(s.epoch))))
+}
+
+func end(span trace.Span, err error) {
+	if span == nil {
+		return
+	}
+	if err != nil {
+		span.RecordError(err)
+		span.SetStatus(codes.Error, err.Error())
+	}
+	span.End()
+}
