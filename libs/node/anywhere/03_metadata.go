@@ -130,7 +130,7 @@ func (h *handlers) createMissing(r *server.Request, q *kmsg.MetadataRequest, top
 	create := kmsg.NewPtrCreateTopicsRequest()
 	failed := make(map[string]int16)
 	for _, w := range topics {
-		if _, exists := im.Topic(w.name); exists || internalTopic(w.name) || topicNameFault(w.name) != "" {
+		if _, exists := im.Topic(w.name); exists || metadata.InternalTopic(w.name) || topicNameFault(w.name) != "" {
 			continue
 		}
 		failed[w.name] = kerr.LeaderNotAvailable.Code // until known better
@@ -206,7 +206,7 @@ func (v view) wantedTopic(w wanted, q *kmsg.MetadataRequest, failed map[string]i
 		return v.topic(t, q)
 	}
 	out := kmsg.NewMetadataResponseTopic()
-	out.Topic, out.IsInternal = &w.name, internalTopic(w.name)
+	out.Topic, out.IsInternal = &w.name, metadata.InternalTopic(w.name)
 	out.ErrorCode = kerr.UnknownTopicOrPartition.Code
 	if topicNameFault(w.name) != "" {
 		out.ErrorCode = kerr.InvalidTopicException.Code
@@ -219,7 +219,7 @@ func (v view) wantedTopic(w wanted, q *kmsg.MetadataRequest, failed map[string]i
 // topic describes a topic.
 func (v view) topic(t *metadata.Topic, q *kmsg.MetadataRequest) kmsg.MetadataResponseTopic {
 	out := kmsg.NewMetadataResponseTopic()
-	out.Topic, out.TopicID, out.IsInternal = &t.Name, t.ID, internalTopic(t.Name)
+	out.Topic, out.TopicID, out.IsInternal = &t.Name, t.ID, metadata.InternalTopic(t.Name)
 	if q.IncludeTopicAuthorizedOperations {
 		out.AuthorizedOperations = topicOperations
 	}

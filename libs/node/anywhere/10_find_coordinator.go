@@ -25,34 +25,77 @@ const (
 //	4   several keys at once (KIP-699)
 //	6   share groups, by "group:topic id:partition" (KIP-932)
 //
-// No coordinators run yet, so that every valid key has none available, which clients take as a reason to ask again.
-func (h *handlers) findCoordinator(_ *server.Request, q *kmsg.FindCoordinatorRequest) kmsg.Response {
+// The coordinator of a group or transactional id is the node that owns the shard of its partition, as this node's image
+// has it. The topic of the shards is created when it is missing. Share groups have no coordinators yet.
+func (h *handlers) findCoordinator(r *server.Request, q *kmsg.FindCoordinatorRequest) kmsg.Response {
 	resp := kmsg.NewPtrFindCoordinatorResponse()
 	if q.Version < 4 {
-		err := coordinatorFault(q, q.CoordinatorKey)
-		resp.ErrorCode, resp.ErrorMessage, resp.NodeID, resp.Port = err.Code, text(err.Description), -1, -1
+		h.createShards(r, q.CoordinatorType)
+		c := h.coordinator(r, q, q.CoordinatorKey)
+		resp.ErrorCode, resp.ErrorMessage, resp.NodeID, resp.Host, resp.Port = c.ErrorCode, c.ErrorMessage, c.NodeID, c.Host, c.Port
 		return resp
 	}
+	if len(q.CoordinatorKeys) > 0 {
+		h.createShards(r, q.CoordinatorType)
+	}
 	for _, key := range q.CoordinatorKeys {
-		err := coordinatorFault(q, key)
-		c := kmsg.NewFindCoordinatorResponseCoordinator()
-		c.Key, c.ErrorCode, c.ErrorMessage, c.NodeID, c.Port = key, err.Code, text(err.Description), -1, -1
-		resp.Coordinators = append(resp.Coordinators, c)
+		resp.Coordinators = append(resp.Coordinators, h.coordinator(r, q, key))
 	}
 	return resp
 }
 
-// coordinatorFault is why a key has no coordinator.
-func coordinatorFault(q *kmsg.FindCoordinatorRequest, key string) *kerr.Error {
-	switch q.CoordinatorType {
-	case groupCoordinator, transactionCoordinator:
-		return kerr.CoordinatorNotAvailable
-	case shareCoordinator:
-		if q.Version >= 6 && validShareKey(key) {
-			return kerr.CoordinatorNotAvailable
-		}
+// shardTopics are the topics of the coordinators' shards.
+var shardTopics = map[int8]string{
+	groupCoordinator:       metadata.ConsumerOffsetsTopic,
+	transactionCoordinator: metadata.TransactionStateTopic,
+}
+
+// createShards creates the topic of a kind of coordinators if need be.
+func (h *handlers) createShards(r *server.Request, kind int8) {
+	topic, ok := shardTopics[kind]
+	if !ok {
+		return
 	}
-	return kerr.InvalidRequest
+	if _, exists := h.node.Image().Topic(topic); !exists {
+		h.coordinatorTopics.create(r.Context(), topic)
+	}
+}
+
+// coordinator is the answer to one key.
+func (h *handlers) coordinator(r *server.Request, q *kmsg.FindCoordinatorRequest, key string) kmsg.FindCoordinatorResponseCoordinator {
+	c := kmsg.NewFindCoordinatorResponseCoordinator()
+	c.Key = key
+	id, l, err := h.ownerOf(r.Conn.Listener(), q, key)
+	if err != nil {
+		c.ErrorCode, c.ErrorMessage, c.NodeID, c.Port = err.Code, text(err.Description), -1, -1
+		return c
+	}
+	c.NodeID, c.Host, c.Port = id, l.Host, int32(l.Port)
+	return c
+}
+
+// ownerOf is the node that coordinates what a key names, and its address on the listener that the client uses.
+func (h *handlers) ownerOf(listener string, q *kmsg.FindCoordinatorRequest, key string) (int32, metadata.Listener, *kerr.Error) {
+	none := metadata.Listener{}
+	topic, ok := shardTopics[q.CoordinatorType]
+	if !ok && (q.CoordinatorType != shareCoordinator || q.Version < 6 || !validShareKey(key)) {
+		return -1, none, kerr.InvalidRequest
+	}
+	im := h.node.Image()
+	t, ok := im.Topic(topic)
+	if !ok {
+		return -1, none, kerr.CoordinatorNotAvailable
+	}
+	shard, _ := im.Shard(topic, t.ShardOf(key))
+	n, ok := im.Node(shard.Owner)
+	if !ok || !n.Active() {
+		return -1, none, kerr.CoordinatorNotAvailable
+	}
+	l, ok := n.Listener(listener)
+	if !ok {
+		return -1, none, kerr.CoordinatorNotAvailable
+	}
+	return n.ID, l, nil
 }
 
 // validShareKey says whether a key has the form "group:topic id:partition".

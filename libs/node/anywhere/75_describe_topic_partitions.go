@@ -87,7 +87,7 @@ func cursor(topic string, partition int32) *kmsg.DescribeTopicPartitionsResponse
 // none.
 func (v view) describedTopic(name string, first, most int) (out kmsg.DescribeTopicPartitionsResponseTopic, next int) {
 	out = kmsg.NewDescribeTopicPartitionsResponseTopic()
-	out.Topic, out.IsInternal, out.AuthorizedOperations = &name, internalTopic(name), topicOperations
+	out.Topic, out.IsInternal, out.AuthorizedOperations = &name, metadata.InternalTopic(name), topicOperations
 	if topicNameFault(name) != "" {
 		out.ErrorCode = kerr.InvalidTopicException.Code
 		return out, 0

@@ -11,19 +11,27 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
+	"go.uber.org/zap"
 
 	"github.com/cauce-stream/cauce/libs/config"
+	"github.com/cauce-stream/cauce/libs/kafka/groupapi"
 	"github.com/cauce-stream/cauce/libs/kafka/server"
 	"github.com/cauce-stream/cauce/libs/metadata"
 	"github.com/cauce-stream/cauce/libs/node"
 )
 
-// Options are what a process adds to its node. There are none yet.
-type Options struct{}
+// Options are what a process adds to its node.
+type Options struct {
+	// OwnGroupAPIs leaves the APIs of consumer groups to the process, which coordinates groups. Elsewhere they are
+	// answered with NOT_COORDINATOR.
+	OwnGroupAPIs bool
+	// Log may be nil.
+	Log *zap.Logger
+}
 
 // Register adds the handlers to a router. They serve from the node's image of the moment, also before it is complete:
 // whoever calls waits for Node.Ready before it accepts connections.
-func Register(router *server.Router, n *node.Node, _ Options) { register(router, n) }
+func Register(router *server.Router, n *node.Node, o Options) { register(router, n, o) }
 
 // member is what the handlers need of a node.
 type member interface {
@@ -36,16 +44,25 @@ type member interface {
 
 // handlers are the APIs of one node.
 type handlers struct {
-	node        member
-	router      *server.Router
-	producerIDs *producerIDs
+	node              member
+	router            *server.Router
+	producerIDs       *producerIDs
+	coordinatorTopics *coordinatorTopics
 }
 
-func register(router *server.Router, n member) {
-	h := &handlers{node: n, router: router, producerIDs: newProducerIDs(n)}
+func register(router *server.Router, n member, o Options) {
+	if o.Log == nil {
+		o.Log = zap.NewNop()
+	}
+	h := &handlers{node: n, router: router, producerIDs: newProducerIDs(n), coordinatorTopics: newCoordinatorTopics(n, o.Log)}
+	if !o.OwnGroupAPIs {
+		for _, r := range groupapi.Ranges() {
+			router.Register(server.API{Key: r.Key, MinVersion: r.Min, MaxVersion: r.Max, Handle: notCoordinator, Inline: true})
+		}
+	}
 	router.Register(
 		server.API{Key: 3, MinVersion: 0, MaxVersion: 13, Handle: answering(h.metadata)},
-		server.API{Key: 10, MinVersion: 0, MaxVersion: 6, Handle: answering(h.findCoordinator), Inline: true},
+		server.API{Key: 10, MinVersion: 0, MaxVersion: 6, Handle: answering(h.findCoordinator)},
 		server.API{Key: 18, MinVersion: 0, MaxVersion: 5, Handle: answering(h.apiVersions), Inline: true},
 		server.API{Key: 19, MinVersion: 2, MaxVersion: 7, Handle: h.forward},
 		server.API{Key: 20, MinVersion: 1, MaxVersion: 6, Handle: h.forward},
@@ -61,6 +78,16 @@ func register(router *server.Router, n member) {
 		server.API{Key: 74, MinVersion: 0, MaxVersion: 1, Handle: answering(h.listConfigResources)},
 		server.API{Key: 75, MinVersion: 0, MaxVersion: 0, Handle: answering(h.describeTopicPartitions)},
 	)
+}
+
+// notCoordinator answers a request about groups on a node that coordinates none.
+func notCoordinator(r *server.Request) {
+	q := kmsg.RequestForKey(r.Key)
+	if err := r.Decode(q); err != nil {
+		r.Fail(err)
+		return
+	}
+	r.Reply(groupapi.Refuse(q, kerr.NotCoordinator))
 }
 
 // answering makes a handler of a function from a decoded request to its response.

@@ -30,6 +30,8 @@ func TestEveryAdvertisedVersionAnswers(t *testing.T) {
 	want := map[int16][2]int16{
 		3: {0, 13}, 10: {0, 6}, 18: {0, 5}, 19: {2, 7}, 20: {1, 6}, 22: {0, 5}, 32: {1, 4}, 33: {0, 2}, 37: {0, 3}, 44: {0, 1},
 		55: {0, 2}, 57: {0, 2}, 60: {0, 2}, 64: {0, 0}, 74: {0, 1}, 75: {0, 0},
+		8: {2, 10}, 9: {1, 10}, 11: {0, 9}, 12: {0, 4}, 13: {0, 5}, 14: {0, 5}, 15: {0, 6}, 16: {0, 5}, 42: {0, 3}, 47: {0, 0},
+		68: {0, 1}, 69: {0, 1},
 	}
 	q := kmsg.NewPtrApiVersionsRequest()
 	q.ClientSoftwareName, q.ClientSoftwareVersion = "test", "1"
@@ -243,47 +245,6 @@ func TestApiVersions(t *testing.T) {
 	}
 }
 
-func TestFindCoordinator(t *testing.T) {
-	c := serve(t, newFake(t))
-	unavailable, invalid := kerr.CoordinatorNotAvailable.Code, kerr.InvalidRequest.Code
-	for version := range int16(7) {
-		for kind, want := range []int16{unavailable, unavailable, invalid, invalid} {
-			if version == 0 && kind > 0 {
-				continue
-			}
-			q := kmsg.NewPtrFindCoordinatorRequest()
-			q.CoordinatorKey, q.CoordinatorType = "g", int8(kind)
-			q.CoordinatorKeys = []string{"g", "g:AAAAAAAAAAAAAAAAAAAAAQ:0"}
-			wants := []int16{want, want}
-			if version == 6 && kind == shareCoordinator {
-				wants[1] = unavailable
-			}
-			resp := ask[*kmsg.FindCoordinatorResponse](c, q, version)
-			if version < 4 {
-				if resp.ErrorCode != want || resp.NodeID != -1 || resp.Port != -1 {
-					t.Errorf("v%d kind %d: %+v", version, kind, resp)
-				}
-				continue
-			}
-			if len(resp.Coordinators) != 2 {
-				t.Fatalf("v%d: %d answers", version, len(resp.Coordinators))
-			}
-			for i, out := range resp.Coordinators {
-				if out.Key != q.CoordinatorKeys[i] || out.ErrorCode != wants[i] || out.NodeID != -1 || out.Port != -1 {
-					t.Errorf("v%d kind %d: %+v", version, kind, out)
-				}
-			}
-		}
-	}
-	for key, valid := range map[string]bool{
-		"g:AAAAAAAAAAAAAAAAAAAAAQ:0": true, ":AAAAAAAAAAAAAAAAAAAAAQ:0": false, "g:AAAAAAAAAAAAAAAAAAAAAQ:-1": false, "g:x:0": false, "g": false,
-	} {
-		if validShareKey(key) != valid {
-			t.Errorf("share key %q", key)
-		}
-	}
-}
-
 func TestInitProducerID(t *testing.T) {
 	f := newFake(t)
 	blocks := int64(0)
@@ -327,11 +288,11 @@ func TestInitProducerID(t *testing.T) {
 // Registering takes keys that a role could take too; the router refuses both.
 func TestRegisterTwicePanics(t *testing.T) {
 	router := server.NewRouter()
-	register(router, newFake(t))
+	register(router, newFake(t), Options{})
 	defer func() {
 		if recover() == nil {
 			t.Error("no panic")
 		}
 	}()
-	register(router, newFake(t))
+	register(router, newFake(t), Options{})
 }

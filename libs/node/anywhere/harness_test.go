@@ -139,7 +139,7 @@ type client struct {
 func serve(t testing.TB, f *fake) *client {
 	t.Helper()
 	router := server.NewRouter()
-	register(router, f)
+	register(router, f, Options{Log: zap.NewNop()})
 	s := server.New(server.Config{ListenerName: "PLAINTEXT", Address: "127.0.0.1:0"}, server.Deps{Router: router, Log: zap.NewNop()})
 	if err := s.Listen(); err != nil {
 		t.Fatal(err)

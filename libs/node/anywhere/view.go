@@ -84,11 +84,6 @@ func (v view) reachable(list []int32) []int32 {
 	})
 }
 
-// internalTopic says whether a topic belongs to the coordinators.
-func internalTopic(name string) bool {
-	return name == "__consumer_offsets" || name == "__transaction_state" || name == "__share_group_state"
-}
-
 // maxTopicNameBytes is Kafka's limit on the name of a topic.
 const maxTopicNameBytes = 249
 

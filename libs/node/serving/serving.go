@@ -29,6 +29,9 @@ type Config struct {
 	Roles []string
 	// LogDirIDs of the node's online log directories.
 	LogDirIDs [][16]byte
+	// OwnGroupAPIs says that the process registers the APIs of consumer groups on Router itself, as one that coordinates
+	// groups does.
+	OwnGroupAPIs bool
 }
 
 // Deps are what the node needs of its process.
@@ -86,7 +89,7 @@ func Listen(c Config, d Deps) (*Serving, error) {
 		AdvertisedListeners: announced, LogDirIDs: c.LogDirIDs, Static: c.Values,
 	}, node.Deps{Bus: d.Bus, Log: d.Telemetry.Log, Metrics: d.Telemetry.Metrics, Tracer: d.Telemetry.Tracer})
 	d.Telemetry.Ready("node", s.Node.InService)
-	anywhere.Register(s.Router, s.Node, anywhere.Options{})
+	anywhere.Register(s.Router, s.Node, anywhere.Options{OwnGroupAPIs: c.OwnGroupAPIs, Log: d.Telemetry.Log})
 	return s, nil
 }
 
