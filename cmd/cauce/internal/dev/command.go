@@ -58,12 +58,22 @@ func Command(s *session.Session) *cobra.Command {
 // defaultListener keeps a node without security to this machine.
 const defaultListener = "PLAINTEXT://127.0.0.1:9092"
 
+// ofOneBroker are the replicas that coordinators' topics have and need, which one broker has once.
+var ofOneBroker = []string{
+	"offsets.topic.replication.factor", "transaction.state.log.replication.factor", "transaction.state.log.min.isr",
+}
+
 // complete adds what dev defaults otherwise than a node that is deployed. cleanUp removes the
 // temporary folder, if there is one.
 func complete(values configkeys.Values) (completed configkeys.Values, cleanUp func() error, err error) {
 	defaults := make(map[string]string)
 	if !values.Given("listeners") {
 		defaults["listeners"] = defaultListener
+	}
+	for _, key := range ofOneBroker {
+		if !values.Given(key) {
+			defaults[key] = "1"
+		}
 	}
 	cleanUp = func() error { return nil }
 	logs, metadata := len(configkeys.LogDirs(values)) > 0, configkeys.MetadataDir(values) != ""
