@@ -87,6 +87,8 @@ func prepare(b record.Batch, c *Config, nowMs int64, from origin) (record.Batch,
 		Strict:       c.StrictValidation,
 		AllowControl: from != fromClient,
 		RequireKeys:  c.Compact && !b.IsControl(),
+
+		MaxRecordBytes: c.MaxDecompressedMessageBytes,
 	}
 	if !c.LogAppendTime {
 		o.MinTimestampMs, o.MaxTimestampMs = timestampLimits(c, nowMs)

@@ -165,6 +165,9 @@ func TestRefusedBatches(t *testing.T) {
 		"no key on a compacted topic": {func(c *Config) { c.Compact = true }, func(record.Batch) []byte {
 			return buildBatch(t, record.None, func(b *record.Builder) { b.Append(nowMs, nil, []byte("v")) })
 		}, kerr.InvalidRecord},
+		"larger record once decompressed": {func(c *Config) { c.MaxDecompressedMessageBytes = 5000 }, func(record.Batch) []byte {
+			return buildBatch(t, record.Gzip, func(b *record.Builder) { b.Append(nowMs, nil, make([]byte, 5000)) })
+		}, kerr.InvalidRecord},
 		"larger once compressed otherwise": {func(c *Config) { c.CompressionType, c.MaxMessageBytes = "uncompressed", 3000 }, func(record.Batch) []byte {
 			return buildBatch(t, record.Gzip, func(b *record.Builder) { b.Append(nowMs, nil, make([]byte, 5000)) })
 		}, kerr.MessageTooLarge},

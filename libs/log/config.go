@@ -24,9 +24,12 @@ type Config struct {
 	RetentionBytes     int64 // retention.bytes, -1 is unlimited
 	FileDeleteDelayMs  int64 // file.delete.delay.ms
 	MaxMessageBytes    int   // max.message.bytes, for one batch as it is sent and as it is stored
-	FlushMessages      int64 // flush.messages: an append waits for the disk once so many records are not on it
-	FlushMs            int64 // flush.ms
-	Preallocate        bool  // preallocate
+	// MaxDecompressedMessageBytes is max.decompressed.message.bytes, for one record of a compressed batch.
+	MaxDecompressedMessageBytes int
+
+	FlushMessages int64 // flush.messages: an append waits for the disk once so many records are not on it
+	FlushMs       int64 // flush.ms
+	Preallocate   bool  // preallocate
 
 	LogAppendTime        bool  // message.timestamp.type=LogAppendTime
 	TimestampBeforeMaxMs int64 // message.timestamp.before.max.ms
@@ -51,7 +54,8 @@ func DefaultConfig() Config {
 	return Config{
 		SegmentBytes: 1 << 30, SegmentMs: 7 * 24 * 3600_000, SegmentIndexBytes: 10 << 20, IndexIntervalBytes: 4096,
 		RetentionMs: 7 * 24 * 3600_000, RetentionBytes: -1, FileDeleteDelayMs: 60_000, MaxMessageBytes: 1048588,
-		FlushMessages: math.MaxInt64, FlushMs: math.MaxInt64,
+		MaxDecompressedMessageBytes: math.MaxInt32 - 8,
+		FlushMessages:               math.MaxInt64, FlushMs: math.MaxInt64,
 		TimestampBeforeMaxMs: math.MaxInt64, TimestampAfterMaxMs: 3600_000,
 		CompressionType: "producer", GzipLevel: -1, LZ4Level: 9, ZstdLevel: 3,
 		Delete: true, ProducerIDExpirationMs: 24 * 3600_000, StrictValidation: true,
@@ -68,6 +72,7 @@ var setters = map[string]func(*Config, string) error{
 	"retention.ms":                    integer(-1, math.MaxInt64, func(c *Config) *int64 { return &c.RetentionMs }),
 	"retention.bytes":                 integer(-1, math.MaxInt64, func(c *Config) *int64 { return &c.RetentionBytes }),
 	"file.delete.delay.ms":            integer(0, math.MaxInt64, func(c *Config) *int64 { return &c.FileDeleteDelayMs }),
+	"max.decompressed.message.bytes":  integer(1, math.MaxInt32, func(c *Config) *int { return &c.MaxDecompressedMessageBytes }),
 	"max.message.bytes":               integer(0, math.MaxInt32, func(c *Config) *int { return &c.MaxMessageBytes }),
 	"flush.messages":                  integer(1, math.MaxInt64, func(c *Config) *int64 { return &c.FlushMessages }),
 	"flush.ms":                        integer(0, math.MaxInt64, func(c *Config) *int64 { return &c.FlushMs }),

@@ -33,6 +33,8 @@ type stream struct {
 	keep  bool
 	start int
 
+	maxRecordBytes int // a record that claims a greater body is a fault, seen before the body is; 0 for no bound
+
 	window *window // nil when not compressed
 	err    error   // of the codec or the bound
 	fault  string  // of the records
@@ -201,8 +203,12 @@ func (s *stream) next() (f frame) {
 	s.start = s.at
 	size := s.varint()
 	f.end = s.position() + size
-	if size < 0 {
+	switch {
+	case size < 0:
 		s.fail("has a negative length")
+		return f
+	case s.maxRecordBytes > 0 && size > s.maxRecordBytes:
+		s.fail(fmt.Sprintf("has %d bytes, more than the %d that the topic allows", size, s.maxRecordBytes))
 		return f
 	}
 	f.attributes = int8(s.byte())

@@ -72,14 +72,17 @@ func (l Layers) DescribeGroup(overrides map[string]string) []Entry {
 	effective := l.GroupConfig(overrides)
 	entries := make([]Entry, 0, len(groupOverrideKeys))
 	for k := range Group().Keys() {
-		synonyms := []Synonym{{k.Name, ptr(k.Default), kmsg.ConfigSourceDefaultConfig}}
+		var synonyms []Synonym
 		if name, ok := groupSynonym(k.Name); ok {
 			synonyms = l.synonyms(name)
+		} else if !k.Null {
+			synonyms = []Synonym{{k.Name, ptr(k.Default), kmsg.ConfigSourceDefaultConfig}}
 		}
 		if _, ok := overrides[k.Name]; ok {
 			synonyms = slices.Insert(synonyms, 0, Synonym{k.Name, ptr(effective[k.Name]), kmsg.ConfigSourceGroupConfig})
 		}
-		entries = append(entries, entry(k, ptr(effective[k.Name]), synonyms))
+		text, ok := effective[k.Name]
+		entries = append(entries, entry(k, ptrIf(text, ok), synonyms))
 	}
 	return entries
 }

@@ -75,11 +75,14 @@ func (l Layers) topicValue(k config.Key) string {
 }
 
 // GroupConfig returns the effective value of every group key: the group's own
-// override, else the broker key of that name behind "group.", else the default.
+// override, else the broker key of that name behind "group.", else the default;
+// a key without any of them is left out.
 func (l Layers) GroupConfig(overrides map[string]string) map[string]string {
 	effective := make(map[string]string, len(groupOverrideKeys))
 	for _, k := range groupOverrideKeys {
-		effective[k.Name] = l.groupValue(k)
+		if !k.Null {
+			effective[k.Name] = l.groupValue(k)
+		}
 	}
 	for name, text := range overrides {
 		if k, ok := Group().Lookup(name); ok {
@@ -160,6 +163,7 @@ var topicSynonyms = map[string][]synonym{
 	"local.retention.bytes":           {{name: "log.local.retention.bytes"}},
 	"local.retention.ms":              {{name: "log.local.retention.ms"}},
 	"max.compaction.lag.ms":           {{name: "log.cleaner.max.compaction.lag.ms"}},
+	"max.decompressed.message.bytes":  {{name: "max.decompressed.message.bytes"}},
 	"max.message.bytes":               {{name: "message.max.bytes"}},
 	"message.timestamp.after.max.ms":  {{name: "log.message.timestamp.after.max.ms"}},
 	"message.timestamp.before.max.ms": {{name: "log.message.timestamp.before.max.ms"}},
@@ -168,6 +172,8 @@ var topicSynonyms = map[string][]synonym{
 	"min.compaction.lag.ms":           {{name: "log.cleaner.min.compaction.lag.ms"}},
 	"min.insync.replicas":             {{name: "min.insync.replicas"}},
 	"preallocate":                     {{name: "log.preallocate"}},
+	"remote.copy.lag.bytes":           {{name: "log.remote.copy.lag.bytes"}},
+	"remote.copy.lag.ms":              {{name: "log.remote.copy.lag.ms"}},
 	"retention.bytes":                 {{name: "log.retention.bytes"}},
 	"retention.ms":                    {{"log.retention.ms", 1}, {"log.retention.minutes", minuteMs}, {"log.retention.hours", hourMs}},
 	"segment.bytes":                   {{name: "log.segment.bytes"}},
