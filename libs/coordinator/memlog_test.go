@@ -26,6 +26,7 @@ type memCall struct {
 	shard, epoch int32
 	sequence     int64
 	batch        string // empty for a read
+	leader       int    // epoch of the leader that it was sent to
 }
 
 // fault is what happens to one call. The zero fault is none.
@@ -38,6 +39,7 @@ type fault struct {
 
 type memPart struct {
 	epoch      int32 // in the brokers' image
+	leader     int   // epoch of the leader, which knows the last append under it
 	start, end int64
 	batches    []memBatch
 
@@ -71,9 +73,21 @@ func (l *memLog) move(shard int32) (epoch int32) {
 	return p.epoch
 }
 
+// elect has another leader take over, which has the whole log.
+func (l *memLog) elect(shard int32) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	p := l.part(shard)
+	p.leader++
+	p.lastEpoch, p.lastSeq = 0, 0
+}
+
 func (l *memLog) Append(ctx context.Context, shard, epoch int32, sequence int64, batch record.Batch) (int64, error) {
-	c := memCall{shard, epoch, sequence, string(batch)}
+	c := memCall{shard: shard, epoch: epoch, sequence: sequence, batch: string(batch)}
 	f := l.fault(c)
+	l.mu.Lock()
+	c.leader = l.part(shard).leader
+	l.mu.Unlock()
 	if err := sleep(ctx, f.wait); err != nil {
 		return 0, err
 	}
@@ -87,7 +101,7 @@ func (l *memLog) Append(ctx context.Context, shard, epoch int32, sequence int64,
 		}
 	case f.late > 0:
 		l.landing.Go(func() {
-			time.Sleep(f.late)
+			_ = sleep(context.Background(), f.late)
 			_, _ = land()
 		})
 	}
@@ -110,6 +124,8 @@ func (l *memLog) land(c memCall) (int64, error) {
 	defer l.mu.Unlock()
 	p := l.part(c.shard)
 	switch {
+	case c.leader != p.leader:
+		return 0, kerr.FencedLeaderEpoch
 	case c.epoch < p.epoch:
 		return 0, kerr.NotCoordinator
 	case c.epoch > p.epoch:
