@@ -1,0 +1,138 @@
+package host
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+	goplugin "github.com/hashicorp/go-plugin"
+	pluginrunner "github.com/hashicorp/go-plugin/runner"
+	"go.uber.org/zap"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/health/grpc_health_v1"
+
+	"github.com/cauce-stream/cauce/libs/plugin"
+	"github.com/cauce-stream/cauce/libs/plugin/pluginpb"
+)
+
+const (
+	// maxOffers bounds how many plugins one process may offer.
+	maxOffers = 64
+	// stopTimeout is how long a process may take to end.
+	stopTimeout = time.Second
+	// maxDocBytes cuts what a plugin says about itself.
+	maxDocBytes = 256
+)
+
+// process is a running plugin process with its connection.
+type process struct {
+	runner *runner
+	client *goplugin.Client
+	conn   *grpc.ClientConn
+	offers []offer
+	output *output
+
+	// Guarded by the lock of its file.
+	calls   int  // under way
+	retired bool // gets no further calls
+}
+
+// offer is one plugin of a file.
+type offer struct {
+	kind    pluginpb.Kind
+	name    string
+	version string
+	doc     string
+}
+
+// startProcess starts a file and asks what it offers. On an error nothing is left of the process. abort ends the attempt.
+func startProcess(abort context.Context, file, socketDir string, startTimeout time.Duration, log *zap.Logger) (*process, error) {
+	cmd := exec.Command(file)
+	cmd.Env = environment()
+	out := newOutput(log)
+	p := &process{runner: newRunner(cmd, out), output: out}
+	p.client = goplugin.NewClient(&goplugin.ClientConfig{
+		HandshakeConfig:  goplugin.HandshakeConfig{MagicCookieKey: plugin.CookieKey, MagicCookieValue: plugin.CookieValue},
+		VersionedPlugins: map[int]goplugin.PluginSet{plugin.ProtocolVersion: {}},
+		AllowedProtocols: []goplugin.Protocol{goplugin.ProtocolGRPC},
+		SkipHostEnv:      true,
+		StartTimeout:     startTimeout,
+		UnixSocketConfig: &goplugin.UnixSocketConfig{TempDir: socketDir},
+		Logger:           hclog.NewNullLogger(),
+		RunnerFunc: func(_ hclog.Logger, filled *exec.Cmd, _ string) (pluginrunner.Runner, error) {
+			cmd.Env = append(cmd.Env, filled.Env...)
+			return p.runner, nil
+		},
+	})
+	ctx, cancel := context.WithTimeout(abort, startTimeout)
+	defer cancel()
+	stop := context.AfterFunc(ctx, func() { p.runner.kill("it did not start within " + startTimeout.String()) })
+	defer stop()
+	if err := p.connect(ctx); err != nil {
+		p.stop("it did not start")
+		if words := out.lastWords(); words != "" {
+			err = fmt.Errorf("%w; its last words: %s", err, words)
+		}
+		return nil, err
+	}
+	return p, nil
+}
+
+func (p *process) connect(ctx context.Context) error {
+	protocol, err := p.client.Client()
+	if err != nil {
+		return fmt.Errorf("no handshake: %w", err)
+	}
+	p.conn = protocol.(*goplugin.GRPCClient).Conn // the only protocol that is allowed
+	r, err := pluginpb.NewCatalogClient(p.conn).Describe(ctx, &pluginpb.DescribeRequest{}, grpc.MaxCallRecvMsgSize(1<<20))
+	if err != nil {
+		return fmt.Errorf("asking what it offers: %w", err)
+	}
+	if len(r.Offers) == 0 || len(r.Offers) > maxOffers {
+		return fmt.Errorf("it offers %d plugins: at least 1 and at most %d are allowed", len(r.Offers), maxOffers)
+	}
+	for _, o := range r.Offers {
+		if !plugin.ValidName(o.Name) {
+			return fmt.Errorf("it offers a plugin with the name %q: 1 to 64 letters, digits, '.', '_' and '-' are allowed", o.Name)
+		}
+		p.offers = append(p.offers, offer{kind: o.Kind, name: o.Name, version: cut(o.Version), doc: cut(o.Doc)})
+	}
+	return nil
+}
+
+func cut(s string) string { return s[:min(len(s), maxDocBytes)] }
+
+func (p *process) has(kind pluginpb.Kind, name string) bool {
+	return slices.ContainsFunc(p.offers, func(o offer) bool { return o.kind == kind && o.name == name })
+}
+
+// ping asks for a sign of life.
+func (p *process) ping(ctx context.Context) error {
+	_, err := grpc_health_v1.NewHealthClient(p.conn).Check(ctx, &grpc_health_v1.HealthCheckRequest{Service: goplugin.GRPCServiceName})
+	return err
+}
+
+// stop asks the process to end, kills it when it does not soon, and waits for its end.
+func (p *process) stop(reason string) {
+	if p.runner.ID() == "" {
+		return
+	}
+	if p.conn == nil {
+		p.runner.kill(reason)
+	}
+	// go-plugin waits without end for a process that neither answers nor ends.
+	timer := time.AfterFunc(stopTimeout, func() { p.runner.kill("it did not stop when it was asked to") })
+	defer timer.Stop()
+	p.client.Kill()
+	<-p.runner.exited
+}
+
+// environment is the host's, without Cauce's own settings: some are secrets.
+func environment() []string {
+	return slices.DeleteFunc(os.Environ(), func(pair string) bool { return strings.HasPrefix(pair, "CAUCE_") })
+}

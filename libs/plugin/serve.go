@@ -1,0 +1,112 @@
+package plugin
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"runtime/debug"
+	"slices"
+
+	"github.com/hashicorp/go-hclog"
+	goplugin "github.com/hashicorp/go-plugin"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/cauce-stream/cauce/libs/plugin/pluginpb"
+)
+
+// Serve offers plugins to the Cauce process that started this one, until that process ends or asks to stop. It is the
+// last call of main. Started by hand, the program prints what it offers and exits.
+//
+// Log with log/slog: its default logger reaches Cauce's log with levels and fields. A panic while answering fails that
+// call only.
+func Serve(plugins ...Plugin) {
+	offers, err := check(plugins)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(2)
+	}
+	if os.Getenv(CookieKey) != CookieValue {
+		describe(offers)
+		os.Exit(0)
+	}
+	go exitWithParent(os.Stdin)
+	slog.SetDefault(newLogger(os.Stderr)) // the real one: go-plugin replaces the variable
+	goplugin.Serve(&goplugin.ServeConfig{
+		HandshakeConfig:  goplugin.HandshakeConfig{MagicCookieKey: CookieKey, MagicCookieValue: CookieValue},
+		VersionedPlugins: map[int]goplugin.PluginSet{ProtocolVersion: {"cauce": &served{offers: offers, log: os.Stderr}}},
+		Logger:           hclog.NewNullLogger(),
+		GRPCServer: func(options []grpc.ServerOption) *grpc.Server {
+			return grpc.NewServer(append(options, grpc.MaxRecvMsgSize(MaxRequestBytes), grpc.UnaryInterceptor(guard))...)
+		},
+	})
+}
+
+// exitWithParent ends the process when its standard input ends: Cauce holds the other end and never writes, so this is
+// how a plugin learns that it is an orphan, kill -9 included.
+func exitWithParent(stdin io.Reader) {
+	_, _ = io.Copy(io.Discard, stdin)
+	os.Exit(0)
+}
+
+// offer is a plugin by its kind.
+type offer struct {
+	info        Info
+	assignor    Assignor
+	partitioner Partitioner
+}
+
+func (o *offer) kind() pluginpb.Kind {
+	if o.assignor != nil {
+		return pluginpb.Kind_KIND_ASSIGNOR
+	}
+	return pluginpb.Kind_KIND_PARTITIONER
+}
+
+func check(plugins []Plugin) ([]offer, error) {
+	if len(plugins) == 0 {
+		return nil, fmt.Errorf("plugin.Serve: no plugin given")
+	}
+	var offers []offer
+	for _, p := range plugins {
+		o := offer{info: p.Info()}
+		switch p := p.(type) {
+		case Assignor:
+			o.assignor = p
+		case Partitioner:
+			o.partitioner = p
+		default:
+			return nil, fmt.Errorf("plugin.Serve: %T is neither an Assignor nor a Partitioner", p)
+		}
+		if !ValidName(o.info.Name) {
+			return nil, fmt.Errorf("plugin.Serve: %T has the name %q: 1 to 64 letters, digits, '.', '_' and '-' are allowed", p, o.info.Name)
+		}
+		if slices.ContainsFunc(offers, func(other offer) bool { return other.kind() == o.kind() && other.info.Name == o.info.Name }) {
+			return nil, fmt.Errorf("plugin.Serve: two plugins of one kind have the name %q", o.info.Name)
+		}
+		offers = append(offers, o)
+	}
+	return offers, nil
+}
+
+func describe(offers []offer) {
+	fmt.Println("This is a Cauce plugin: put it into a folder of plugin.path, Cauce starts it. It offers")
+	for _, o := range offers {
+		fmt.Printf("  %s %s: %s\n", o.info.Name, o.info.Version, o.info.Doc)
+	}
+}
+
+// guard makes a panic the failure of one call, and ties log lines to the caller's trace.
+func guard(ctx context.Context, request any, _ *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (response any, err error) {
+	ctx = withTrace(ctx)
+	defer func() {
+		if fault := recover(); fault != nil {
+			slog.ErrorContext(ctx, "panic", "fault", fmt.Sprint(fault), "stack", string(debug.Stack()))
+			response, err = nil, status.Errorf(codes.Internal, "panic: %v", fault)
+		}
+	}()
+	return handle(ctx, request)
+}
