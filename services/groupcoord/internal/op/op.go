@@ -18,9 +18,16 @@ type Op struct {
 	Settings *Settings
 
 	step   coordinator.Step
+	bytes  int
 	replay func(schema.Record)
 	timers *Timers
 }
+
+const (
+	// batchOverheadBytes and recordOverheadBytes are at least what a batch and each of its records take apart from keys and values.
+	batchOverheadBytes  = 128
+	recordOverheadBytes = 32
+)
 
 // New begins an operation. replay applies a record to the shard.
 func New(now time.Time, im *metadata.Image, s *Settings, timers *Timers, replay func(schema.Record)) *Op {
@@ -30,7 +37,15 @@ func New(now time.Time, im *metadata.Image, s *Settings, timers *Timers, replay 
 // Emit replays a record and has it written.
 func (o *Op) Emit(r schema.Record) {
 	o.replay(r)
-	o.step.Records = append(o.step.Records, schema.Encode(r))
+	encoded := schema.Encode(r)
+	o.step.Records = append(o.step.Records, encoded)
+	o.bytes += len(encoded.Key) + len(encoded.Value) + recordOverheadBytes
+}
+
+// Room says whether a record of so many bytes, key and value, can still be emitted: an operation's records are one batch, and the
+// log takes none that is larger than message.max.bytes.
+func (o *Op) Room(recordBytes int) bool {
+	return o.bytes+recordBytes+recordOverheadBytes+batchOverheadBytes <= o.Settings.Broker.Int("message.max.bytes")
 }
 
 // InTransaction makes the operation's records part of a transaction.

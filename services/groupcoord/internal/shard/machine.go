@@ -1,0 +1,191 @@
+// Package shard is a shard of groups: the state machine over one partition of __consumer_offsets.
+//
+// A request names one group, or several of this shard: the shell splits those that go to several shards and puts the answers
+// together. Responses have no version; whoever encodes them knows the request's.
+package shard
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/cauce-stream/cauce/libs/coordinator"
+	"github.com/cauce-stream/cauce/libs/metadata"
+	"github.com/cauce-stream/cauce/services/groupcoord/internal/classic"
+	"github.com/cauce-stream/cauce/services/groupcoord/internal/offsets"
+	"github.com/cauce-stream/cauce/services/groupcoord/internal/op"
+	"github.com/cauce-stream/cauce/services/groupcoord/internal/schema"
+)
+
+// group is what the shard asks of a group, whichever protocol its members speak.
+type group interface {
+	// Type is "classic" or "consumer", as ListGroups has it.
+	Type() string
+	State() string
+	ProtocolType() string
+	// Empty says whether the group has no members.
+	Empty() bool
+
+	// The requests of the classic protocol; each is answered now or by a later operation.
+	Join(o *op.Op, t coordinator.Ticket, c op.Client, req *kmsg.JoinGroupRequest)
+	Sync(o *op.Op, t coordinator.Ticket, req *kmsg.SyncGroupRequest)
+	Heartbeat(o *op.Op, t coordinator.Ticket, req *kmsg.HeartbeatRequest)
+	Leave(o *op.Op, t coordinator.Ticket, req *kmsg.LeaveGroupRequest)
+
+	// Loaded arms the timers of a group that the log told of, Timer does what is due at one of them.
+	Loaded(o *op.Op)
+	Timer(o *op.Op, k op.TimerKey)
+	// Close has an empty group deleted.
+	Close(o *op.Op)
+
+	// AdmitCommit says whether offsets may be committed, AdmitFetch whether they may be read, AdmitDelete whether they may be deleted.
+	AdmitCommit(o *op.Op, by offsets.Committer) error
+	AdmitFetch(memberID string, memberEpoch int32) error
+	AdmitDelete() error
+	// Subscribed says whether members may read a topic, so that its offsets are kept.
+	Subscribed(topic string) bool
+	Retention() offsets.Retention
+}
+
+// Kinds of timers of the shard.
+const (
+	// expiryTimer looks for offsets and groups to forget.
+	expiryTimer = "expiry"
+	// topicsTimer goes on with deleting the offsets of topics that are gone.
+	topicsTimer = "topics"
+)
+
+// maxTimersPerTick bounds what one operation does; what is left is due at once.
+const maxTimersPerTick = 256
+
+// Machine is one shard. It implements [coordinator.Machine].
+type Machine struct {
+	image    *metadata.Image
+	settings *op.Settings
+	timers   *op.Timers
+	groups   map[string]group
+	offsets  *offsets.Store
+
+	// expiryFrom is the group that the look for what to forget goes on with; empty between two looks.
+	expiryFrom string
+	// expiryEvery is offsets.retention.check.interval.ms as the timer has it.
+	expiryEvery time.Duration
+}
+
+// New is an empty shard that sees the cluster as im does.
+func New(im *metadata.Image, s *op.Settings) *Machine {
+	return &Machine{image: im, settings: s, timers: op.NewTimers(), groups: map[string]group{}, offsets: offsets.NewStore()}
+}
+
+// Replay applies a record of the log. Records of unknown types are passed over, as Apache Kafka does.
+func (m *Machine) Replay(p coordinator.Producer, r coordinator.Record) error {
+	record, err := schema.Decode(r)
+	if errors.Is(err, schema.ErrUnknownType) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("replay: %w", err)
+	}
+	m.apply(p, record)
+	return nil
+}
+
+// ReplayMarker ends a transaction.
+func (m *Machine) ReplayMarker(p coordinator.Producer, commit bool) error {
+	m.offsets.ReplayMarker(p, commit)
+	return nil
+}
+
+// apply changes what the log keeps, and nothing else does.
+func (m *Machine) apply(p coordinator.Producer, record schema.Record) {
+	switch r := record.(type) {
+	case *schema.OffsetCommit:
+		if r.Value != nil && m.groups[r.Group] == nil {
+			m.groups[r.Group] = classic.New(r.Group) // of someone who only stores offsets
+		}
+		m.offsets.Replay(p, r)
+	case *schema.GroupMetadata:
+		m.applyClassic(r)
+	}
+}
+
+func (m *Machine) applyClassic(r *schema.GroupMetadata) {
+	g, isClassic := m.groups[r.Group].(*classic.Group)
+	switch {
+	case r.Value != nil && isClassic:
+		g.Replay(r.Value)
+	case r.Value != nil:
+		g = classic.New(r.Group)
+		g.Replay(r.Value)
+		m.groups[r.Group] = g
+	case isClassic:
+		delete(m.groups, r.Group)
+	}
+}
+
+// begin starts an operation.
+func (m *Machine) begin(now time.Time) *op.Op {
+	return m.beginTransactional(now, coordinator.NoProducer)
+}
+
+// beginTransactional starts one whose records are part of a transaction.
+func (m *Machine) beginTransactional(now time.Time, p coordinator.Producer) *op.Op {
+	o := op.New(now, m.image, m.settings, m.timers, func(r schema.Record) { m.apply(p, r) })
+	o.InTransaction(p)
+	return o
+}
+
+// Loaded starts the sessions of members, and deletes the offsets of topics that were deleted while nobody had the shard.
+func (m *Machine) Loaded(now time.Time) coordinator.Step {
+	o := m.begin(now)
+	for _, id := range m.ids() {
+		m.groups[id].Loaded(o)
+	}
+	m.deleteTopics(o)
+	m.armExpiry(o)
+	return o.Step()
+}
+
+// OnImage takes over a newer image and the settings that go with it. The image must not be one in which the shard belongs to another
+// node: what it does not know would be taken for deleted, although whoever owns the shard may know better.
+func (m *Machine) OnImage(now time.Time, im *metadata.Image, s *op.Settings) coordinator.Step {
+	m.image, m.settings = im, s
+	o := m.begin(now)
+	m.deleteTopics(o)
+	if s.Broker.DurationMs(expiryInterval) != m.expiryEvery {
+		m.armExpiry(o)
+	}
+	return o.Step()
+}
+
+// NextTick is when something is due; zero for never.
+func (m *Machine) NextTick() time.Time { return m.timers.Next() }
+
+// Tick does what is due.
+func (m *Machine) Tick(now time.Time) coordinator.Step {
+	o := m.begin(now)
+	for range maxTimersPerTick {
+		k, due := m.timers.Pop(now)
+		if !due {
+			break
+		}
+		switch g := m.groups[k.Group]; {
+		case k.Kind == expiryTimer:
+			m.expire(o)
+			return o.Step()
+		case k.Kind == topicsTimer:
+			m.deleteTopics(o)
+			return o.Step()
+		case g != nil:
+			g.Timer(o, k)
+		}
+	}
+	return o.Step()
+}
+
+// ids are the ids of the groups in order, so that runs repeat.
+func (m *Machine) ids() []string { return slices.Sorted(maps.Keys(m.groups)) }

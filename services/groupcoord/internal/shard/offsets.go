@@ -1,0 +1,191 @@
+package shard
+
+import (
+	"errors"
+	"math"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/cauce-stream/cauce/libs/coordinator"
+	"github.com/cauce-stream/cauce/services/groupcoord/internal/classic"
+	"github.com/cauce-stream/cauce/services/groupcoord/internal/offsets"
+	"github.com/cauce-stream/cauce/services/groupcoord/internal/op"
+)
+
+const (
+	// saysGroupIsUnknown is the first version of OffsetCommit that tells a member so.
+	saysGroupIsUnknown = 9
+	// fetchesSeveral is the first version of OffsetFetch for several groups.
+	fetchesSeveral = 8
+)
+
+// asKafka is the Kafka error that err is or wraps.
+func asKafka(err error) *kerr.Error {
+	var known *kerr.Error
+	if errors.As(err, &known) {
+		return known
+	}
+	return kerr.UnknownServerError
+}
+
+// OffsetCommit stores offsets of members, or of someone who only stores offsets.
+func (m *Machine) OffsetCommit(now time.Time, t coordinator.Ticket, req *kmsg.OffsetCommitRequest) coordinator.Step {
+	o := m.begin(now)
+	by := offsets.Committer{MemberID: req.MemberID, InstanceID: req.InstanceID, Epoch: req.Generation, Version: req.Version}
+	if err := m.admitCommit(o, req.Group, by); err != nil {
+		o.Answer(t, Refuse(req, asKafka(err)))
+	} else {
+		o.Answer(t, m.offsets.Commit(o, req))
+	}
+	return o.Step()
+}
+
+// TxnOffsetCommit stores offsets that count when their transaction is committed.
+func (m *Machine) TxnOffsetCommit(now time.Time, t coordinator.Ticket, req *kmsg.TxnOffsetCommitRequest) coordinator.Step {
+	o := m.beginTransactional(now, coordinator.Producer{ID: req.ProducerID, Epoch: req.ProducerEpoch})
+	by := offsets.Committer{MemberID: req.MemberID, InstanceID: req.InstanceID, Epoch: req.Generation, Version: req.Version, Transactional: true}
+	err := m.admitCommit(o, req.Group, by)
+	if req.Group == "" {
+		err = kerr.InvalidGroupID
+	}
+	switch {
+	case errors.Is(err, kerr.StaleMemberEpoch):
+		o.Answer(t, Refuse(req, kerr.IllegalGeneration)) // what producers know
+	case err != nil:
+		o.Answer(t, Refuse(req, asKafka(err)))
+	default:
+		o.Answer(t, m.offsets.CommitInTransaction(o, req))
+	}
+	return o.Step()
+}
+
+// admitCommit says whether offsets may be committed. A group that does not exist is made by the first commit of someone who is
+// no member; the empty id is a group like any other.
+func (m *Machine) admitCommit(o *op.Op, group string, by offsets.Committer) error {
+	g := m.groups[group]
+	switch {
+	case len(group) > math.MaxInt16:
+		return kerr.InvalidGroupID
+	case g != nil:
+		return g.AdmitCommit(o, by)
+	case by.Epoch < 0:
+		return nil
+	case !by.Transactional && by.Version >= saysGroupIsUnknown:
+		return kerr.GroupIDNotFound
+	}
+	return kerr.IllegalGeneration
+}
+
+// OffsetFetch answers for the groups of a request of any version, each of which must be of this shard.
+func (m *Machine) OffsetFetch(now time.Time, t coordinator.Ticket, req *kmsg.OffsetFetchRequest) coordinator.Step {
+	o := m.begin(now)
+	resp := kmsg.NewPtrOffsetFetchResponse()
+	if req.Version >= fetchesSeveral {
+		for i := range req.Groups {
+			resp.Groups = append(resp.Groups, m.fetch(o, &req.Groups[i], req))
+		}
+	} else {
+		g := fetchOfOne(req)
+		ofOne(resp, req, m.fetch(o, &g, req))
+	}
+	o.Answer(t, resp)
+	return o.Step()
+}
+
+// fetch answers for one group. One that does not exist has no offsets.
+func (m *Machine) fetch(o *op.Op, g *kmsg.OffsetFetchRequestGroup, req *kmsg.OffsetFetchRequest) kmsg.OffsetFetchResponseGroup {
+	if known := m.groups[g.Group]; known != nil {
+		memberID := ""
+		if g.MemberID != nil {
+			memberID = *g.MemberID
+		}
+		if err := known.AdmitFetch(memberID, g.MemberEpoch); err != nil {
+			return refuseFetch(g, asKafka(err))
+		}
+	}
+	return m.offsets.Fetch(o, g, req.Version, req.RequireStable)
+}
+
+// OffsetDelete deletes offsets of topics that no member subscribes to.
+func (m *Machine) OffsetDelete(now time.Time, t coordinator.Ticket, req *kmsg.OffsetDeleteRequest) coordinator.Step {
+	o := m.begin(now)
+	g := m.groups[req.Group]
+	var err error
+	switch {
+	case invalidGroup(req.Group):
+		err = kerr.InvalidGroupID
+	case g == nil:
+		err = kerr.GroupIDNotFound
+	default:
+		err = g.AdmitDelete()
+	}
+	if err != nil {
+		o.Answer(t, Refuse(req, asKafka(err)))
+	} else {
+		o.Answer(t, m.offsets.Delete(o, req, g.Subscribed))
+	}
+	return o.Step()
+}
+
+// DeleteGroups deletes groups without members and their offsets.
+func (m *Machine) DeleteGroups(now time.Time, t coordinator.Ticket, req *kmsg.DeleteGroupsRequest) coordinator.Step {
+	o := m.begin(now)
+	resp := kmsg.NewPtrDeleteGroupsResponse()
+	for _, id := range req.Groups {
+		r := kmsg.NewDeleteGroupsResponseGroup()
+		r.Group = id
+		if err := m.deleteGroup(o, id); err != nil {
+			r.ErrorCode = asKafka(err).Code
+		}
+		resp.Groups = append(resp.Groups, r)
+	}
+	o.Answer(t, resp)
+	return o.Step()
+}
+
+func (m *Machine) deleteGroup(o *op.Op, id string) error {
+	g := m.groups[id]
+	switch {
+	case g == nil:
+		return kerr.GroupIDNotFound
+	case !g.Empty():
+		return kerr.NonEmptyGroup
+	case !m.offsets.DeleteAll(o, id) || !offsets.Room(o):
+		return kerr.CoordinatorLoadInProgress // clients try again, and the rest of the offsets goes then
+	}
+	g.Close(o)
+	return nil
+}
+
+// DescribeGroups shows groups of the classic protocol.
+func (m *Machine) DescribeGroups(now time.Time, t coordinator.Ticket, req *kmsg.DescribeGroupsRequest) coordinator.Step {
+	o := m.begin(now)
+	resp := kmsg.NewPtrDescribeGroupsResponse()
+	for _, id := range req.Groups {
+		resp.Groups = append(resp.Groups, m.describe(id, req.Version))
+	}
+	o.Answer(t, resp)
+	return o.Step()
+}
+
+// saysGroupIsNotFound is the first version of DescribeGroups that does (KIP-1043); before, such a group is dead.
+const saysGroupIsNotFound = 6
+
+func (m *Machine) describe(id string, version int16) kmsg.DescribeGroupsResponseGroup {
+	g := m.groups[id]
+	if c, ok := g.(*classic.Group); ok {
+		return c.Describe()
+	}
+	out := kmsg.NewDescribeGroupsResponseGroup()
+	out.Group, out.State = id, string(classic.Dead)
+	if version >= saysGroupIsNotFound {
+		message := "Group " + id + " not found."
+		if g != nil {
+			message = "Group " + id + " is not a classic group."
+		}
+		out.ErrorCode, out.ErrorMessage = kerr.GroupIDNotFound.Code, &message
+	}
+	return out
+}
