@@ -17,8 +17,8 @@ import (
 // Partition is one replica on this broker.
 //
 // leadership is taken for reading by every append and for writing by every change of leader, so that no batch is
-// stamped with a leader epoch that has ended. Lock order: leadership, then the log's own lock; the watchers' source
-// is notified with neither held.
+// stamped with a leader epoch that has ended, and by every change of the owner of the shard that a coordinators' partition
+// stores. Lock order: leadership, then shard.mu, then the log's own lock; the watchers' source is notified with none held.
 type Partition struct {
 	Topic *Topic
 	ID    int32
@@ -30,6 +30,7 @@ type Partition struct {
 	leadership sync.RWMutex
 	state      atomic.Pointer[metadata.Partition]
 	gone       atomic.Bool
+	shard      shard
 }
 
 // Log returns the partition's log, or an error wrapping KAFKA_STORAGE_ERROR while its log directory is offline.
@@ -79,23 +80,35 @@ func (p *Partition) Append(batches []byte, nowMs int64) (log.AppendInfo, error) 
 	if err != nil {
 		return log.AppendInfo{}, err
 	}
-	state := p.state.Load()
-	if len(state.Replicas) > 1 {
-		// Nothing fetches from this leader yet: an acknowledgement would promise copies that do not exist.
-		return log.AppendInfo{}, fmt.Errorf("%s has %d replicas, and this version does not replicate: %w", p, len(state.Replicas), kerr.NotEnoughReplicas)
+	if err := p.replicates(); err != nil {
+		return log.AppendInfo{}, err
 	}
-	info, err := l.Append(batches, state.LeaderEpoch, nowMs)
+	info, err := l.Append(batches, p.state.Load().LeaderEpoch, nowMs)
+	return info, p.appended(l, info, len(batches), err)
+}
+
+// replicates says why an append could not be acknowledged, or nil.
+func (p *Partition) replicates() error {
+	if n := len(p.state.Load().Replicas); n > 1 {
+		// Nothing fetches from this leader yet: an acknowledgement would promise copies that do not exist.
+		return fmt.Errorf("%s has %d replicas, and this version does not replicate: %w", p, n, kerr.NotEnoughReplicas)
+	}
+	return nil
+}
+
+// appended does what follows an append of size bytes, and returns its error.
+func (p *Partition) appended(l *log.Log, info log.AppendInfo, size int, err error) error {
 	if err != nil {
 		p.Topic.counters.FailedProduceRequests.Add(1)
-		return info, err
+		return err
 	}
 	if info.Duplicate {
-		return info, nil
+		return nil
 	}
 	l.SetHighWatermark(info.EndOffset)
 	p.Topic.counters.MessagesIn.Add(info.LastOffset - info.FirstOffset + 1)
-	p.Topic.counters.BytesIn.Add(int64(len(batches)))
-	return info, nil
+	p.Topic.counters.BytesIn.Add(int64(size))
+	return nil
 }
 
 // Advance tells the readers that addedBytes more can be read.

@@ -30,13 +30,14 @@ type Set struct {
 	byName map[string]*Topic
 	byID   map[metadata.TopicID]*Topic
 	image  *metadata.Image
+	moved  chan struct{} // closed and replaced when shards have changed
 }
 
 // NewSet makes an empty set. Config gives the config of a topic's logs under an image.
 func NewSet(nodeID int32, logs *logdir.Set, config func(im *metadata.Image, topic string) log.Config, logger *zap.Logger) *Set {
 	return &Set{
 		nodeID: nodeID, logs: logs, config: config, logger: logger,
-		byName: map[string]*Topic{}, byID: map[metadata.TopicID]*Topic{}, image: metadata.Empty(),
+		byName: map[string]*Topic{}, byID: map[metadata.TopicID]*Topic{}, image: metadata.Empty(), moved: make(chan struct{}),
 	}
 }
 
@@ -109,6 +110,7 @@ func (s *Set) Apply(im *metadata.Image, d *metadata.Delta) {
 	for _, t := range d.ChangedTopics {
 		s.host(im, t)
 	}
+	s.applyShards(d.ChangedShards)
 	s.reconfigure(im, d.ChangedConfigs)
 }
 
@@ -206,6 +208,9 @@ func (s *Set) host(im *metadata.Image, t *metadata.Topic) {
 
 func (s *Set) create(topic *Topic, id int32, config log.Config) *Partition {
 	p := &Partition{Topic: topic, ID: id, nodeID: s.nodeID}
+	if sh, ok := s.image.Shard(topic.Name, id); ok {
+		p.shard.epoch.Store(sh.Epoch)
+	}
 	l, err := s.logs.Create(topic.Name, id, topic.ID, config)
 	if err != nil {
 		s.logger.Error("partition is offline: its log cannot be opened",

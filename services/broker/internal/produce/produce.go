@@ -12,6 +12,7 @@ import (
 
 	"github.com/cauce-stream/cauce/libs/kafka/server"
 	"github.com/cauce-stream/cauce/libs/log"
+	"github.com/cauce-stream/cauce/libs/metadata"
 	"github.com/cauce-stream/cauce/libs/record"
 	"github.com/cauce-stream/cauce/services/broker/internal/partition"
 	"github.com/cauce-stream/cauce/services/broker/internal/watch"
@@ -53,12 +54,24 @@ type result struct {
 // Handle answers one Produce request; it runs on the connection's reading goroutine.
 func (s *Service) Handle(r *server.Request) {
 	p := s.pool.Get().(*produce)
-	defer s.recycle(p)
 	p.request = kmsg.ProduceRequest{Topics: p.request.Topics[:0]} // fields that a version lacks must not be the last request's
 	if err := r.Decode(&p.request); err != nil {
 		r.Fail(err)
+		s.recycle(p)
 		return
 	}
+	if s.isAhead(p) {
+		r.Go(func() {
+			s.awaitShards(r.Context(), p)
+			s.answer(p, r)
+		})
+		return
+	}
+	s.answer(p, r)
+}
+
+func (s *Service) answer(p *produce, r *server.Request) {
+	defer s.recycle(p)
 	s.append(p, time.Now().UnixMilli())
 	if p.request.Acks != acksNone {
 		r.Finish(p.appendResponse(r.Begin()), nil, nil)
@@ -79,9 +92,13 @@ func (s *Service) append(p *produce, nowMs int64) {
 			part := &t.Partitions[j]
 			res := result{bytes: int64(len(part.Records))}
 			if res.partition, res.err = s.parts.Lookup(t.Topic, t.TopicID, part.Partition); res.err == nil {
-				res.err = refusal(q, res.partition.Topic.Name, part.Records)
+				res.err = refusal(q, res.partition.Topic.Name, part)
 			}
-			if res.err == nil {
+			switch {
+			case res.err != nil:
+			case part.UnknownTags.Len() > 0 && metadata.InternalTopic(res.partition.Topic.Name):
+				res.info, res.err = appendShard(res.partition, part, nowMs)
+			default:
 				res.info, res.err = res.partition.Append(part.Records, nowMs)
 			}
 			p.results = append(p.results, res)
@@ -90,16 +107,16 @@ func (s *Service) append(p *produce, nowMs int64) {
 }
 
 // refusal says why records are not for the log to judge, or nil.
-func refusal(q *kmsg.ProduceRequest, topic string, records []byte) error {
+func refusal(q *kmsg.ProduceRequest, topic string, part *kmsg.ProduceRequestTopicPartition) error {
 	switch q.Acks {
 	case acksAll, acksLeader, acksNone:
 	default:
 		return fmt.Errorf("acks %d: %w", q.Acks, kerr.InvalidRequiredAcks)
 	}
-	if isInternal(topic) {
-		return fmt.Errorf("%s is written by coordinators only: %w", topic, kerr.InvalidTopicException)
+	if metadata.InternalTopic(topic) {
+		return refusalOfShard(q, topic, part)
 	}
-	b, err := record.FromProduce(records, q.Version)
+	b, err := record.FromProduce(part.Records, q.Version)
 	if err != nil {
 		return err
 	}
@@ -108,10 +125,6 @@ func refusal(q *kmsg.ProduceRequest, topic string, records []byte) error {
 		return fmt.Errorf("no transaction is under way: %w", kerr.InvalidTxnState)
 	}
 	return nil
-}
-
-func isInternal(topic string) bool {
-	return topic == "__consumer_offsets" || topic == "__transaction_state" || topic == "__share_group_state"
 }
 
 func (p *produce) firstError() error {
