@@ -188,13 +188,13 @@ func (g *Group) persist(o *op.Op, assignment func(m *member) []byte) error {
 	return nil
 }
 
-// Close has the group deleted and ends what waits for it. The group must be empty.
+// Close has an empty group deleted.
 func (g *Group) Close(o *op.Op) {
 	for id := range g.pending {
 		o.ClearTimer(g.session(id))
 	}
-	o.ClearTimer(op.TimerKey{Kind: JoinTimer, Group: g.id})
-	o.ClearTimer(op.TimerKey{Kind: SyncTimer, Group: g.id})
+	o.ClearTimer(g.joinTimer())
+	o.ClearTimer(g.syncTimer())
 	o.Emit(&schema.GroupMetadata{Group: g.id})
 }
 
