@@ -10,6 +10,7 @@ COMMIT  ?= $(shell git describe --always --abbrev=12 --dirty --exclude '*' 2>/de
 process := github.com/cauce-stream/cauce/libs/process
 ldflags := -s -w -X $(process).Version=$(VERSION:v%=%) -X $(process).Commit=$(COMMIT)
 mains   := ./cmd/cauce $(addprefix ./,$(wildcard services/*/cmd/cauce-*))
+plugins := $(addprefix ./,$(wildcard plugins/*/cmd/cauce-*))
 
 LISTEN   ?= 127.0.0.1:9092
 DATA     ?= ./data
@@ -21,9 +22,10 @@ export CGO_ENABLED ?= 0
 ##@ Everyday
 
 .PHONY: build
-build: ## Build every program into bin/, static and reproducible
+build: ## Build every program into bin/ and every plugin into bin/plugins/, static and reproducible
 	@mkdir -p bin/plugins
 	go build -trimpath -buildvcs=false -ldflags '$(ldflags)' -o bin/ $(mains)
+	go build -trimpath -buildvcs=false -ldflags '-s -w' -o bin/plugins/ $(plugins)
 
 .PHONY: run
 run: build ## Build and run one node at LISTEN, with its data in DATA (ARGS="--set key=value" for more)
