@@ -214,8 +214,11 @@ func (s *shard[M]) giveUp(b *batch, err error) {
 		return
 	}
 	var told error
+	next := stateFailed
 	switch {
-	case b == nil || judge(err) == lost:
+	case b == nil:
+	case judge(err) == lost:
+		next = stateLost
 	case isTooLarge(err) && b.steps > 1:
 		// The topic takes less than expected: whoever asked for the steps asks again, and gets a smaller batch.
 		s.maxBytes = b.builder.Size() / 2
@@ -227,7 +230,7 @@ func (s *shard[M]) giveUp(b *batch, err error) {
 		told = err
 		s.refuse(b, err)
 	}
-	s.unload(stateFailed, told)
+	s.unload(next, told)
 }
 
 func (s *shard[M]) refuse(b *batch, err error) {

@@ -42,6 +42,11 @@ func startBroker(t testing.TB) *testBroker {
 	}
 	router := server.NewRouter()
 	s.register(router)
+	router.Register(server.API{Key: int16(kmsg.ApiVersions), MinVersion: 0, MaxVersion: 4, Handle: func(r *server.Request) {
+		resp := kmsg.NewPtrApiVersionsResponse()
+		resp.ApiKeys = router.Versions()
+		r.Reply(resp)
+	}})
 	srv := server.New(server.Config{ListenerName: "PLAINTEXT", Address: "127.0.0.1:0"}, server.Deps{Router: router, Log: logger})
 	if err := srv.Listen(); err != nil {
 		t.Fatal(err)
