@@ -32,16 +32,21 @@ var ErrUnexpectedOffset = errors.New("batches do not continue the log")
 // (CorruptMessage, InvalidRecord, InvalidTimestamp, MessageTooLarge, RecordListTooLarge, UnsupportedCompressionType,
 // OutOfOrderSequenceNumber, InvalidProducerEpoch, InvalidTxnState, KafkaStorageError) and may carry a *RecordError.
 func (l *Log) Append(batch []byte, leaderEpoch int32, nowMs int64) (AppendInfo, error) {
-	return l.appendLeader(batch, leaderEpoch, nowMs, fromClient)
+	return l.appendLeader(batch, nil, leaderEpoch, nowMs, fromClient)
+}
+
+// AppendReceived is Append for a batch whose checksum from record.AttributesAt on was taken as it was received.
+func (l *Log) AppendReceived(batch []byte, checksum uint32, leaderEpoch int32, nowMs int64) (AppendInfo, error) {
+	return l.appendLeader(batch, &checksum, leaderEpoch, nowMs, fromClient)
 }
 
 // AppendAsCoordinator is Append for batches written on behalf of a coordinator: control batches (transaction markers)
 // are allowed and sequence numbers are not checked. It adds TransactionCoordinatorFenced to the errors.
 func (l *Log) AppendAsCoordinator(batch []byte, leaderEpoch int32, nowMs int64) (AppendInfo, error) {
-	return l.appendLeader(batch, leaderEpoch, nowMs, fromCoordinator)
+	return l.appendLeader(batch, nil, leaderEpoch, nowMs, fromCoordinator)
 }
 
-func (l *Log) appendLeader(raw []byte, leaderEpoch int32, nowMs int64, from origin) (AppendInfo, error) {
+func (l *Log) appendLeader(raw []byte, checksum *uint32, leaderEpoch int32, nowMs int64, from origin) (AppendInfo, error) {
 	if err := l.Err(); err != nil {
 		return AppendInfo{}, err
 	}
@@ -57,7 +62,7 @@ func (l *Log) appendLeader(raw []byte, leaderEpoch int32, nowMs int64, from orig
 		return AppendInfo{}, fmt.Errorf("%d bytes follow the batch: %w", len(rest), kerr.InvalidRecord)
 	}
 	c := l.config.Load()
-	if b, err = prepare(b, c, nowMs, from); err != nil {
+	if b, err = prepare(b, checksum, c, nowMs, from); err != nil {
 		return AppendInfo{}, err
 	}
 	if l.nameless.Load() {
@@ -81,9 +86,10 @@ func (l *Log) appendLeader(raw []byte, leaderEpoch int32, nowMs int64, from orig
 
 // prepare does all that needs no lock: it validates the batch and gives it the codec and timestamps that the topic
 // wants, in place unless its codec changes.
-func prepare(b record.Batch, c *Config, nowMs int64, from origin) (record.Batch, error) {
+func prepare(b record.Batch, checksum *uint32, c *Config, nowMs int64, from origin) (record.Batch, error) {
 	o := record.ValidateOptions{
 		MaxBytes:     c.MaxMessageBytes,
+		Checksum:     checksum,
 		Strict:       c.StrictValidation,
 		AllowControl: from != fromClient,
 		RequireKeys:  c.Compact && !b.IsControl(),
@@ -173,6 +179,7 @@ func (l *Log) write(batches []byte, c *Config) error {
 		s.durable.Store(false)
 	}
 	pos := s.size.Load()
+	s.reserveAhead(h, pos+int64(len(batches)), c)
 	if _, err := l.fs.WriteAt(h.File, batches, pos); err != nil {
 		// What was written is cut off again, so that a later reader of the folder finds whole batches only; if that fails
 		// too, recovery does it.
@@ -264,11 +271,6 @@ func (l *Log) roll(base, nowMs int64) error {
 	}
 	if err := old.seal(); err != nil {
 		return l.fail("seal segment", err)
-	}
-	if c := l.config.Load(); c.Preallocate {
-		if err := old.trim(); err != nil {
-			return l.fail("trim segment", err)
-		}
 	}
 	l.producers.end = base
 	if err := l.takeSnapshot(); err != nil {

@@ -47,6 +47,7 @@ type segment struct {
 	createdMs    int64 // what segment.ms counts from while there is no timestamp
 	needsIndexes bool  // on loading: the index files cannot be used
 	linked       bool  // its directory entries are known to be on the disk
+	reserved     int64 // bytes that the file system was asked to keep blocks for
 }
 
 func newSegment(fs *disk.FS, dir string, base, nowMs int64) *segment {
@@ -84,7 +85,8 @@ func (s *segment) create(c *Config) error {
 		return err
 	}
 	if c.Preallocate {
-		s.fs.Reserve(f, int64(c.SegmentBytes))
+		s.reserved = int64(c.SegmentBytes)
+		s.fs.Reserve(f, 0, s.reserved)
 	}
 	s.file.adopt(f).release()
 	return nil
@@ -259,8 +261,14 @@ func (s *segment) waitedMs(ms, nowMs int64) (int64, error) {
 	return nowMs - s.createdMs, nil
 }
 
-// seal makes the indexes complete when the segment takes no more batches.
+// seal makes the indexes complete when the segment takes no more batches, and gives back what was reserved for more, by this
+// run or by one that was killed.
 func (s *segment) seal() error {
+	if size := s.size.Load(); size >= reserveFromBytes || s.reserved > size {
+		if err := s.trim(); err != nil {
+			return err
+		}
+	}
 	if err := s.times.addMax(); err != nil {
 		return err
 	}
@@ -270,6 +278,22 @@ func (s *segment) seal() error {
 	return s.times.shrink()
 }
 
+const (
+	reserveFromBytes = 4 << 20  // segments below are too many and too small to keep blocks for
+	reserveStepBytes = 16 << 20 // blocks kept beyond the end
+)
+
+// reserveAhead has the file system keep blocks for what a growing segment will hold next: taken in large pieces they cost a
+// third less of each write than one by one, and lie together. end is where the next write ends.
+func (s *segment) reserveAhead(h *handle, end int64, c *Config) {
+	if end <= s.reserved || end < reserveFromBytes {
+		return
+	}
+	from := max(s.reserved, s.size.Load())
+	s.reserved = max(end, min(end+reserveStepBytes, int64(c.SegmentBytes)))
+	s.fs.Reserve(h.File, from, s.reserved-from)
+}
+
 // trim gives back what was reserved behind the records.
 func (s *segment) trim() error {
 	h, err := s.file.acquire()
@@ -277,6 +301,7 @@ func (s *segment) trim() error {
 		return err
 	}
 	defer h.release()
+	s.reserved = 0
 	return s.fs.Truncate(h.File, s.size.Load())
 }
 

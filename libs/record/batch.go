@@ -203,8 +203,17 @@ func (b Batch) SetMaxTimestamp(t TimestampType, ms int64) {
 }
 
 // CheckCRC compares the stored CRC with the bytes; the error wraps kerr.CorruptMessage.
-func (b Batch) CheckCRC() error {
-	if want, got := b.CRC(), crc32.Checksum(b[AttributesAt:], castagnoli); want != got {
+func (b Batch) CheckCRC() error { return b.checkCRC(nil) }
+
+// checkCRC is CheckCRC for a batch whose bytes' checksum may be known.
+func (b Batch) checkCRC(checksum *uint32) error {
+	var got uint32
+	if checksum != nil {
+		got = *checksum
+	} else {
+		got = crc32.Checksum(b[AttributesAt:], castagnoli)
+	}
+	if want := b.CRC(); want != got {
 		return fmt.Errorf("batch CRC is %08x, its bytes have %08x: %w", want, got, kerr.CorruptMessage)
 	}
 	return nil

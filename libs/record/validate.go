@@ -27,6 +27,8 @@ type ValidateOptions struct {
 	MaxRecordBytes int
 	// Strict walks the records of compressed batches too, as Apache Kafka does. Without it their header is believed.
 	Strict bool
+	// Checksum, if there is one, is that of the batch from its attributes on, taken by the caller.
+	Checksum *uint32
 	// AllowControl is for batches of coordinators, which may hold markers, and need no base offset of 0 and no sequence number.
 	AllowControl bool
 	// RequireKeys refuses records without a key, as compacted topics do.
@@ -94,7 +96,7 @@ func Validate(b Batch, o ValidateOptions) (Summary, error) {
 	if o.MaxBytes > 0 && len(b) > o.MaxBytes {
 		return Summary{}, fmt.Errorf("batch of %d bytes exceeds %d: %w", len(b), o.MaxBytes, kerr.MessageTooLarge)
 	}
-	if err := b.CheckCRC(); err != nil {
+	if err := b.checkCRC(o.Checksum); err != nil {
 		return Summary{}, err
 	}
 	if err := b.Codec().check(); err != nil {

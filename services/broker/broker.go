@@ -117,7 +117,7 @@ func (s *Service) Serve(n *node.Node, router *server.Router) {
 
 func (s *Service) register(router *server.Router) {
 	router.Register(
-		server.API{Key: 0, MinVersion: 3, MaxVersion: 13, Handle: produce.New(s.parts).Handle, Inline: true},
+		server.API{Key: 0, MinVersion: 3, MaxVersion: 13, Handle: produce.New(s.parts).Handle, Inline: true, Checksums: true},
 		server.API{Key: 1, MinVersion: 4, MaxVersion: 18, Handle: s.fetches.Handle, Inline: true},
 	)
 	router.Advertise(0, 0, 13) // librdkafka reads codec support off the oldest versions (KAFKA-18659)

@@ -7,6 +7,7 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest"
 
+	"github.com/cauce-stream/cauce/libs/crc32c"
 	"github.com/cauce-stream/cauce/libs/kafka/configkeys"
 	"github.com/cauce-stream/cauce/libs/metadata"
 	"github.com/cauce-stream/cauce/libs/metadata/metadatapb"
@@ -30,7 +31,7 @@ func (b *testBroker) append(topic string, records []byte) {
 	if err != nil {
 		b.t.Fatal(err)
 	}
-	if _, err := p.Append(records, time.Now().UnixMilli()); err != nil {
+	if _, err := p.Append(records, crc32c.Checksum(records[record.AttributesAt:]), time.Now().UnixMilli()); err != nil {
 		b.t.Fatal(err)
 	}
 }

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+
+	"github.com/cauce-stream/cauce/libs/crc32c"
 )
 
 const (
@@ -28,8 +30,9 @@ var (
 
 // frame is one request as it came off the wire, without its length.
 type frame struct {
-	buf   []byte
-	grant grant
+	buf       []byte
+	checksums crc32c.Chunks // of buf, if its API wants them
+	grant     grant
 }
 
 // header is a decoded request header. Its slices alias the frame.
@@ -181,7 +184,7 @@ func (fr *frameReader) readBody(size int) (frame, error) {
 	}
 	filled := 0
 	for {
-		if err := fr.fill(f.buf[filled:]); err != nil {
+		if err := fr.fill(&f, filled); err != nil {
 			return f, err
 		}
 		filled = len(f.buf)
@@ -201,10 +204,16 @@ func (fr *frameReader) readBody(size int) (frame, error) {
 	}
 }
 
-// fill reads len(b) bytes, noting progress for the janitor.
-func (fr *frameReader) fill(b []byte) error {
-	for len(b) > 0 {
-		n, err := io.ReadFull(fr.br, b[:min(len(b), stepBytes)])
+// fill reads the rest of a frame's buffer, noting progress for the janitor and taking checksums while the bytes are in the
+// processor's cache.
+func (fr *frameReader) fill(f *frame, filled int) error {
+	for filled < len(f.buf) {
+		step := stepBytes
+		summed := filled == 0 || fr.checksummed(f.buf)
+		if summed {
+			step = crc32c.ChunkBytes
+		}
+		n, err := io.ReadFull(fr.br, f.buf[filled:min(len(f.buf), filled+step)])
 		fr.c.activity.Add(1)
 		if err != nil {
 			if errors.Is(err, io.EOF) {
@@ -212,9 +221,21 @@ func (fr *frameReader) fill(b []byte) error {
 			}
 			return err
 		}
-		b = b[n:]
+		filled += n
+		if summed && fr.checksummed(f.buf) {
+			f.checksums.Extend(f.buf[:filled])
+		}
 	}
 	return nil
+}
+
+// checksummed says whether the frame that starts with b is large and of an API that wants checksums.
+func (fr *frameReader) checksummed(b []byte) bool {
+	if len(b) < 2*crc32c.ChunkBytes {
+		return false
+	}
+	route := fr.c.s.router.lookup(int16(binary.BigEndian.Uint16(b)))
+	return route != nil && route.Checksums
 }
 
 // discard gives a frame's memory back.

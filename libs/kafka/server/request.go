@@ -9,9 +9,12 @@ import (
 	"os"
 	"sync/atomic"
 	"time"
+	"unsafe"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 	"go.opentelemetry.io/otel/trace"
+
+	"github.com/cauce-stream/cauce/libs/crc32c"
 )
 
 // Request is one request of a connection and the slot of its answer. Exactly one of Reply, Finish,
@@ -95,6 +98,20 @@ func (r *Request) Decode(m kmsg.Request) error {
 		return fmt.Errorf("decode %s v%d of %d bytes: %w", r.route.name, r.Version, len(r.Body), err)
 	}
 	return nil
+}
+
+// Checksum is the CRC-32C of part, which is a part of Body. For an API that is registered with Checksums it needs little of
+// the bytes.
+func (r *Request) Checksum(part []byte) uint32 {
+	whole := r.frame.buf
+	if len(part) == 0 || len(whole) == 0 {
+		return crc32c.Checksum(part)
+	}
+	from := int(uintptr(unsafe.Pointer(unsafe.SliceData(part))) - uintptr(unsafe.Pointer(unsafe.SliceData(whole))))
+	if from < 0 || from+len(part) > len(whole) {
+		return crc32c.Checksum(part)
+	}
+	return r.frame.checksums.Sum(whole, from, from+len(part))
 }
 
 // Reply encodes m at the request's version and sends it.

@@ -33,6 +33,9 @@ type API struct {
 	// inline requests behind them already run.
 	Inline bool
 
+	// Checksums has CRC-32Cs taken of large bodies as they arrive, so that Request.Checksum is cheap.
+	Checksums bool
+
 	// MaxBodyBytes bounds a request's size below the server's MaxRequestBytes; 0 takes 16 MiB, or no such
 	// bound for the APIs that carry payloads of the application.
 	MaxBodyBytes int

@@ -81,10 +81,10 @@ func (f *FS) Truncate(file *os.File, size int64) error {
 	return file.Truncate(size)
 }
 
-// Reserve takes blocks for size bytes without changing the file's size, so that what lies beyond its content is never
+// Reserve takes blocks for size bytes from offset on without changing the file's size, so that what lies beyond its content is never
 // mistaken for any. It is an optimisation: a file system that cannot do it does without.
-func (f *FS) Reserve(file *os.File, size int64) {
-	_ = reserve(file, size)
+func (f *FS) Reserve(file *os.File, offset, size int64) {
+	_ = reserve(file, offset, size)
 }
 
 // Sync brings the content and size of file to the disk.

@@ -23,8 +23,8 @@ func datasync(file *os.File) error {
 	}
 }
 
-func reserve(file *os.File, size int64) error {
-	return unix.Fallocate(int(file.Fd()), unix.FALLOC_FL_KEEP_SIZE, 0, size)
+func reserve(file *os.File, offset, size int64) error {
+	return unix.Fallocate(int(file.Fd()), unix.FALLOC_FL_KEEP_SIZE, offset, size)
 }
 
 func syncAll(path string) error {

@@ -13,7 +13,7 @@ import (
 
 func datasync(file *os.File) error { return file.Sync() }
 
-func reserve(*os.File, int64) error { return errors.ErrUnsupported }
+func reserve(*os.File, int64, int64) error { return errors.ErrUnsupported }
 
 func syncAll(path string) error {
 	return filepath.WalkDir(path, func(name string, d fs.DirEntry, err error) error {

@@ -71,9 +71,9 @@ func (p *Partition) Leading(clientEpoch int32) (*log.Log, error) {
 	return p.Log()
 }
 
-// Append writes a producer's batches, which it changes in place and does not keep. The readers are not told: the
-// caller does, with Advance, after it has answered the producer.
-func (p *Partition) Append(batches []byte, nowMs int64) (log.AppendInfo, error) {
+// Append writes a producer's batch, which it changes in place and does not keep, and whose checksum from
+// record.AttributesAt on is known. The readers are not told: the caller does, with Advance, after it has answered the producer.
+func (p *Partition) Append(batch []byte, checksum uint32, nowMs int64) (log.AppendInfo, error) {
 	p.leadership.RLock()
 	defer p.leadership.RUnlock()
 	l, err := p.Leading(-1)
@@ -83,8 +83,8 @@ func (p *Partition) Append(batches []byte, nowMs int64) (log.AppendInfo, error) 
 	if err := p.replicates(); err != nil {
 		return log.AppendInfo{}, err
 	}
-	info, err := l.Append(batches, p.state.Load().LeaderEpoch, nowMs)
-	return info, p.appended(l, info, len(batches), err)
+	info, err := l.AppendReceived(batch, checksum, p.state.Load().LeaderEpoch, nowMs)
+	return info, p.appended(l, info, len(batch), err)
 }
 
 // replicates says why an append could not be acknowledged, or nil.

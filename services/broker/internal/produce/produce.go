@@ -72,7 +72,7 @@ func (s *Service) Handle(r *server.Request) {
 
 func (s *Service) answer(p *produce, r *server.Request) {
 	defer s.recycle(p)
-	s.append(p, time.Now().UnixMilli())
+	s.append(p, r, time.Now().UnixMilli())
 	if p.request.Acks != acksNone {
 		r.Finish(p.appendResponse(r.Begin()), nil, nil)
 	} else if err := p.firstError(); err != nil {
@@ -84,7 +84,7 @@ func (s *Service) answer(p *produce, r *server.Request) {
 	p.tellReaders()
 }
 
-func (s *Service) append(p *produce, nowMs int64) {
+func (s *Service) append(p *produce, r *server.Request, nowMs int64) {
 	q := &p.request
 	for i := range q.Topics {
 		t := &q.Topics[i]
@@ -99,7 +99,7 @@ func (s *Service) append(p *produce, nowMs int64) {
 			case part.UnknownTags.Len() > 0 && metadata.InternalTopic(res.partition.Topic.Name):
 				res.info, res.err = appendShard(res.partition, part, nowMs)
 			default:
-				res.info, res.err = res.partition.Append(part.Records, nowMs)
+				res.info, res.err = res.partition.Append(part.Records, r.Checksum(part.Records[record.AttributesAt:]), nowMs)
 			}
 			p.results = append(p.results, res)
 		}
