@@ -103,9 +103,13 @@ func (c *Conn) serve() {
 	c.stopping = true
 	c.mu.Unlock()
 	switch {
-	case errors.Is(err, errStopping), errors.Is(err, os.ErrDeadlineExceeded): // answers in flight are still owed
+	case errors.Is(err, errStopping), errors.Is(err, os.ErrDeadlineExceeded), errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+		// Answers in flight are still owed: a client that sends no more may read on, and Kafka does not look before it has answered.
 		c.awaitEmpty()
-	case err == nil, errors.Is(err, io.EOF), errors.Is(err, net.ErrClosed), errors.Is(err, context.Canceled):
+	}
+	switch {
+	case errors.Is(err, errStopping), errors.Is(err, os.ErrDeadlineExceeded):
+	case errors.Is(err, io.EOF), errors.Is(err, net.ErrClosed), errors.Is(err, context.Canceled):
 	default:
 		c.s.logBroken(c, err)
 	}

@@ -35,6 +35,13 @@ func (s *Server) logPanic(r *Request, cause any) {
 		append(r.who(), zap.String("panic", fmt.Sprint(cause)), zap.ByteString("stack", debug.Stack()))...)
 }
 
+// Protect runs fn, which carries on with the request, on a goroutine that is another's: a panic in it closes this request's
+// connection and goes no further.
+func (r *Request) Protect(fn func()) {
+	defer r.recoverPanic()
+	fn()
+}
+
 // logBroken notes a connection that ended in the middle of a request. That is the client's doing and common.
 func (s *Server) logBroken(c *Conn, err error) {
 	level := zap.DebugLevel

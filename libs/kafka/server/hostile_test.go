@@ -184,33 +184,47 @@ func TestIdleConnectionsAreClosed(t *testing.T) {
 
 func TestConnectionLimits(t *testing.T) {
 	t.Run("per address", func(t *testing.T) {
-		r := start(t, Config{MaxConnectionsPerIP: 2}, Deps{}, echoMetadata(true))
-		a, b := r.dial(), r.dial()
+		limits := NewLimits(0, 2)
+		r := start(t, Config{}, Deps{Limits: limits}, echoMetadata(true))
+		other := start(t, Config{ListenerName: "OTHER"}, Deps{Limits: limits}, echoMetadata(true))
+		a, b := r.dial(), other.dial()
 		for _, c := range []*client{a, b} {
 			c.send(request(metadataRequest(), 9, 1))
 			c.correlation()
 		}
 		r.dial().expectClosed()
 		a.Close()
-		eventually(t, "a place free", func() bool { return len(r.server.connections()) == 1 })
-		c := r.dial()
+		eventually(t, "a place free", func() bool { return len(r.server.connections()) == 0 })
+		c := other.dial()
 		c.send(request(metadataRequest(), 9, 2))
 		c.correlation()
 	})
-	t.Run("total", func(t *testing.T) {
-		r := start(t, Config{MaxConnections: 1}, Deps{}, echoMetadata(true))
-		first, second := r.dial(), r.dial()
-		second.send(request(metadataRequest(), 9, 2))
-		first.send(request(metadataRequest(), 9, 1))
-		first.correlation()
-		if n := len(r.server.connections()); n != 1 {
-			t.Errorf("%d connections", n)
-		}
-		first.Close()
-		if got := second.correlation(); got != 2 {
-			t.Error(got)
-		}
-	})
+	for name, c := range map[string]struct {
+		cfg    Config
+		limits *Limits
+	}{"of a listener": {Config{MaxConnections: 1}, nil}, "of a node": {Config{}, NewLimits(1, 0)}} {
+		t.Run(name, func(t *testing.T) {
+			r := start(t, c.cfg, Deps{Limits: c.limits}, echoMetadata(true))
+			other := r
+			if c.limits != nil {
+				other = start(t, Config{ListenerName: "OTHER"}, Deps{Limits: c.limits}, echoMetadata(true))
+			}
+			first := r.dial()
+			first.send(request(metadataRequest(), 9, 1))
+			first.correlation()
+			second := other.dial()
+			second.send(request(metadataRequest(), 9, 2))
+			first.send(request(metadataRequest(), 9, 3))
+			first.correlation()
+			if n := r.logs.FilterMessageSnippet("refused").Len(); n != 0 || other != r && len(other.server.connections()) != 0 {
+				t.Errorf("%d refused, the second is not kept waiting", n)
+			}
+			first.Close()
+			if got := second.correlation(); got != 2 {
+				t.Error(got)
+			}
+		})
+	}
 }
 
 // Run ends only when what was read has been answered, and leaves nothing behind.
@@ -303,5 +317,38 @@ func TestNothingRunsBehindAFailedRequest(t *testing.T) {
 	}
 	if held := r.server.metrics.heldBytes.Load(); held != 0 {
 		t.Errorf("%d request bytes are held", held)
+	}
+}
+
+// A client that has shut its sending side down gets the answers that it is due, in order, and the end after them.
+func TestHalfClosedClientsAreAnswered(t *testing.T) {
+	for name, tail := range map[string][]byte{"between requests": nil, "in a request": prefix(100, 10)} {
+		t.Run(name, func(t *testing.T) {
+			held := make(chan *Request, 1)
+			r := start(t, Config{}, Deps{}, echoMetadata(false), API{Key: 0, MinVersion: 3, MaxVersion: 9, Inline: true, Handle: func(r *Request) { held <- r }})
+			c := r.dial()
+			c.send(request(kmsg.NewPtrProduceRequest(), 9, 1))
+			c.send(request(metadataRequest(), 9, 2))
+			c.send(tail)
+			if err := c.CloseWrite(); err != nil {
+				t.Fatal(err)
+			}
+			slow := <-held
+			eventually(t, "the end of the stream seen", func() bool {
+				for _, conn := range r.server.connections() {
+					conn.mu.Lock()
+					defer conn.mu.Unlock()
+					return conn.stopping || conn.closed
+				}
+				return true
+			})
+			slow.Reply(kmsg.NewPtrProduceResponse())
+			for want := range int32(2) {
+				if got := c.correlation(); got != want+1 {
+					t.Errorf("answer to %d, want %d", got, want+1)
+				}
+			}
+			c.expectClosed()
+		})
 	}
 }

@@ -26,8 +26,7 @@ type Config struct {
 	MaxRequestBytes                  int32         // socket.request.max.bytes; default 104857600
 	MaxInFlightBytes                 int64         // request bytes held at once, over all connections; reading pauses above it; default 256 MiB, at least MaxRequestBytes
 	MaxInFlightRequestsPerConnection int           // requests read and not yet answered; reading pauses above it; default 128
-	MaxConnections                   int           // max.connections; above it new ones wait to be accepted; default unlimited
-	MaxConnectionsPerIP              int           // max.connections.per.ip; above it new ones are closed; default unlimited
+	MaxConnections                   int           // listener.name.<name>.max.connections; above it new ones wait; default unlimited
 	IdleTimeout                      time.Duration // connections.max.idle.ms; default 10 minutes, negative for never
 	FrameTimeout                     time.Duration // longest time for the next MiB, or the rest, of a request that has begun to arrive; default 1 minute
 	WriteTimeout                     time.Duration // longest time in which a client with answers waiting reads nothing; default 30 s
@@ -56,6 +55,7 @@ type Deps struct {
 	Log     *zap.Logger
 	Metrics prometheus.Registerer // nil: not exported
 	Tracer  trace.Tracer          // nil or no-op: no spans
+	Limits  *Limits               // of connections, shared by the listeners of a node; nil: none
 }
 
 // Server is one Kafka listener.
@@ -67,13 +67,13 @@ type Server struct {
 	tracer  trace.Tracer // nil when no spans are wanted
 	buffers bufferPool
 	budget  *budget
-	slots   chan struct{} // one per connection, nil without a bound
+	limits  *Limits
+	slots   chan struct{} // one per connection of this listener, nil without a bound
 	ln      *net.TCPListener
 	lastID  atomic.Uint64
 
 	mu    sync.Mutex
 	conns map[*Conn]struct{}
-	perIP map[string]int
 	wg    sync.WaitGroup // connections
 }
 
@@ -86,13 +86,14 @@ func New(cfg Config, deps Deps) *Server {
 		log:     deps.Log.With(zap.String("listener", cfg.ListenerName)),
 		metrics: newMetrics(deps.Metrics),
 		tracer:  usableTracer(deps.Tracer),
+		limits:  deps.Limits,
+		slots:   slots(cfg.MaxConnections),
 		conns:   make(map[*Conn]struct{}),
-		perIP:   make(map[string]int),
+	}
+	if s.limits == nil {
+		s.limits = NewLimits(0, 0)
 	}
 	s.budget = newBudget(cfg.MaxInFlightBytes, &s.metrics.heldBytes)
-	if cfg.MaxConnections > 0 {
-		s.slots = make(chan struct{}, cfg.MaxConnections)
-	}
 	return s
 }
 
@@ -133,24 +134,21 @@ func (s *Server) Run(ctx context.Context) error {
 	return err
 }
 
-// accept takes connections until the listener is closed.
+// accept takes connections until the listener is closed. One above a limit waits in its hands, as with Kafka, and those behind
+// it in the system's.
 func (s *Server) accept(ctx context.Context) error {
 	var backoff time.Duration
 	for {
-		if s.slots != nil {
-			select {
-			case s.slots <- struct{}{}:
-			case <-ctx.Done():
-				return nil
-			}
-		}
 		tcp, err := s.ln.AcceptTCP()
 		if err == nil {
 			backoff = 0
+			if !take(ctx, s.slots, s.limits.slots) {
+				tcp.Close()
+				return nil
+			}
 			s.welcome(tcp)
 			continue
 		}
-		s.freeSlot()
 		if ctx.Err() != nil {
 			return nil
 		}
@@ -181,7 +179,7 @@ func (s *Server) welcome(tcp *net.TCPConn) {
 		s.metrics.refused.Inc()
 		s.log.Warn("connection refused", zap.Stringer("client", tcp.RemoteAddr()), zap.Error(err))
 		tcp.Close()
-		s.freeSlot()
+		give(s.slots, s.limits.slots)
 		return
 	}
 	s.wg.Go(func() {
@@ -203,12 +201,11 @@ func (s *Server) setBuffers(tcp *net.TCPConn) error {
 }
 
 func (s *Server) add(c *Conn) error {
+	if err := s.limits.enter(c.remoteHost); err != nil {
+		return err
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if most := s.cfg.MaxConnectionsPerIP; most > 0 && s.perIP[c.remoteHost] >= most {
-		return fmt.Errorf("%s has %d connections already (max.connections.per.ip)", c.remoteHost, most)
-	}
-	s.perIP[c.remoteHost]++
 	s.conns[c] = struct{}{}
 	s.metrics.opened(s.cfg.ListenerName)
 	return nil
@@ -217,18 +214,10 @@ func (s *Server) add(c *Conn) error {
 func (s *Server) remove(c *Conn) {
 	s.mu.Lock()
 	delete(s.conns, c)
-	if s.perIP[c.remoteHost]--; s.perIP[c.remoteHost] == 0 {
-		delete(s.perIP, c.remoteHost)
-	}
 	s.mu.Unlock()
 	s.metrics.closed(s.cfg.ListenerName)
-	s.freeSlot()
-}
-
-func (s *Server) freeSlot() {
-	if s.slots != nil {
-		<-s.slots
-	}
+	s.limits.leave(c.remoteHost)
+	give(s.slots, s.limits.slots)
 }
 
 // drain lets connections answer what they have read and closes them.

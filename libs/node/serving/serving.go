@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"strings"
 	"time"
 
 	"go.uber.org/zap"
@@ -94,10 +95,12 @@ func Listen(c Config, d Deps) (*Serving, error) {
 }
 
 func (s *Serving) bind(wanted []listener) ([]listener, error) {
+	limits := server.NewLimits(s.values.Int("max.connections"), s.values.Int("max.connections.per.ip"))
 	for i := range wanted {
 		l := &wanted[i]
 		srv := server.New(serverConfig(s.values, *l), server.Deps{
 			Router: s.Router, Log: s.telemetry.Log, Metrics: s.telemetry.Metrics, Tracer: s.telemetry.Tracer,
+			Limits: limits,
 		})
 		if err := srv.Listen(); err != nil {
 			return nil, fmt.Errorf("listener %s: %w", l.name, err)
@@ -114,13 +117,21 @@ func serverConfig(v config.Values, l listener) server.Config {
 		MaxRequestBytes:                  int32(v.Int("socket.request.max.bytes")),
 		MaxInFlightBytes:                 max(v.Long("queued.max.request.bytes"), 0),
 		MaxInFlightRequestsPerConnection: v.Int("connection.max.in.flight.requests"),
-		MaxConnections:                   v.Int("max.connections"),
-		MaxConnectionsPerIP:              v.Int("max.connections.per.ip"),
+		MaxConnections:                   maxConnections(v, l),
 		IdleTimeout:                      v.DurationMs("connections.max.idle.ms"),
 		WriteTimeout:                     v.DurationMs("connection.write.timeout.ms"),
 		SocketSendBufferBytes:            v.Int("socket.send.buffer.bytes"),
 		SocketReceiveBufferBytes:         v.Int("socket.receive.buffer.bytes"),
 	}
+}
+
+// maxConnections is the listener's own bound, 0 for none: what the node has in all is bounded over its listeners together.
+func maxConnections(v config.Values, l listener) int {
+	key := "listener.name." + strings.ToLower(l.name) + ".max.connections"
+	if !v.Given(key) {
+		return 0
+	}
+	return v.Int(key)
 }
 
 // Addr is the bound address of the first listener, host:port.
