@@ -7,6 +7,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/cauce-stream/cauce/libs/metadata"
+	"github.com/cauce-stream/cauce/services/groupcoord/internal/assignment"
 	"github.com/cauce-stream/cauce/services/groupcoord/internal/op"
 	"github.com/cauce-stream/cauce/services/groupcoord/internal/schema"
 )
@@ -23,14 +24,23 @@ type topicPartitions struct {
 	partitions []int32
 }
 
-// listed are partitions in order of topic id.
-func listed(o schema.OwnedPartitions) []topicPartitions {
-	list := make([]topicPartitions, 0, len(o))
-	for id, partitions := range o {
-		list = append(list, topicPartitions{id, slices.Sorted(maps.Keys(partitions))})
+// inOrder are partitions in order of topic id.
+func inOrder(partitions assignment.Partitions) []topicPartitions {
+	list := make([]topicPartitions, 0, len(partitions))
+	for id, p := range partitions {
+		list = append(list, topicPartitions{id, p})
 	}
 	slices.SortFunc(list, func(a, b topicPartitions) int { return slices.Compare(a.id[:], b.id[:]) })
 	return list
+}
+
+// listed are partitions in order, without since when they are owned.
+func listed(o schema.OwnedPartitions) []topicPartitions {
+	partitions := make(assignment.Partitions, len(o))
+	for id, list := range o {
+		partitions[id] = slices.Sorted(maps.Keys(list))
+	}
+	return inOrder(partitions)
 }
 
 // Describe is the group for ConsumerGroupDescribe.
@@ -48,12 +58,7 @@ func (g *Group) Describe(o *op.Op) kmsg.ConsumerGroupDescribeResponseGroup {
 			r.MemberType = classicMemberType
 		}
 		r.Assignment.TopicPartitions = named(o.Image, listed(m.current.Assigned))
-		target := make([]topicPartitions, 0, len(g.targets[id]))
-		for topic, partitions := range g.targets[id] {
-			target = append(target, topicPartitions{topic, partitions})
-		}
-		slices.SortFunc(target, func(a, b topicPartitions) int { return slices.Compare(a.id[:], b.id[:]) })
-		r.TargetAssignment.TopicPartitions = named(o.Image, target)
+		r.TargetAssignment.TopicPartitions = named(o.Image, inOrder(g.targets[id]))
 		out.Members = append(out.Members, r)
 	}
 	return out

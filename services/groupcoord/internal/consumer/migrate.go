@@ -9,23 +9,10 @@ import (
 
 	"github.com/cauce-stream/cauce/libs/metadata"
 	"github.com/cauce-stream/cauce/services/groupcoord/internal/assignment"
+	"github.com/cauce-stream/cauce/services/groupcoord/internal/classic"
 	"github.com/cauce-stream/cauce/services/groupcoord/internal/op"
 	"github.com/cauce-stream/cauce/services/groupcoord/internal/schema"
 )
-
-// ClassicMember is a member of the classic protocol on its way from one kind of group to the other.
-type ClassicMember struct {
-	ID string
-	// InstanceID is empty for a dynamic member.
-	InstanceID           string
-	ClientID, ClientHost string
-	RebalanceTimeoutMs   int32
-	SessionTimeoutMs     int32
-	// Protocols are in the member's order of preference.
-	Protocols []schema.ClassicProtocol
-	// Assignment is what the member got when it synced, empty when it did not yet.
-	Assignment []byte
-}
 
 // Upgrade is a classic group of consumers as a consumer group.
 type Upgrade struct {
@@ -41,7 +28,7 @@ type upgraded struct {
 
 // PrepareUpgrade reads what the members of a classic group have said and got, under the protocol of its generation. The
 // error says why the group cannot be a consumer group.
-func PrepareUpgrade(im *metadata.Image, group string, generation int32, protocol string, members []ClassicMember) (*Upgrade, error) {
+func PrepareUpgrade(im *metadata.Image, group string, generation int32, protocol string, members []classic.Member) (*Upgrade, error) {
 	u := &Upgrade{epoch: max(generation, 1)}
 	taken := owners{}
 	for i := range members {
@@ -70,7 +57,7 @@ func (o owners) overlap(partitions schema.OwnedPartitions) bool {
 	return false
 }
 
-func readMember(im *metadata.Image, epoch int32, protocol string, m *ClassicMember) (*upgraded, error) {
+func readMember(im *metadata.Image, epoch int32, protocol string, m *classic.Member) (*upgraded, error) {
 	if len(m.Protocols) == 0 {
 		return nil, errMalformed
 	}
@@ -85,9 +72,15 @@ func readMember(im *metadata.Image, epoch int32, protocol string, m *ClassicMemb
 		return nil, err
 	}
 	u := &upgraded{id: m.ID, assigned: schema.OwnedPartitions{}, said: schema.MemberMetadata{
-		InstanceID: m.InstanceID, ClientID: m.ClientID, ClientHost: m.ClientHost, Topics: sortedSet(s.Topics), RebalanceTimeoutMs: m.RebalanceTimeoutMs,
-		Classic: &schema.ClassicMemberMetadata{SessionTimeoutMs: m.SessionTimeoutMs, Protocols: m.Protocols},
+		ClientID: m.ClientID, ClientHost: m.ClientHost, Topics: sortedSet(s.Topics), RebalanceTimeoutMs: int32(m.RebalanceTimeout.Milliseconds()),
+		Classic: &schema.ClassicMemberMetadata{SessionTimeoutMs: int32(m.SessionTimeout.Milliseconds())},
 	}}
+	for _, p := range m.Protocols {
+		u.said.Classic.Protocols = append(u.said.Classic.Protocols, schema.ClassicProtocol{Name: p.Name, Metadata: p.Metadata})
+	}
+	if m.InstanceID != nil {
+		u.said.InstanceID = *m.InstanceID
+	}
 	if s.Rack != nil {
 		u.said.RackID = *s.Rack
 	}
@@ -136,27 +129,52 @@ func (g *Group) Upgrade(o *op.Op, u *Upgrade) {
 	}
 }
 
-// Epoch is the group epoch, the generation of a group that is downgraded.
-func (g *Group) Epoch() int32 { return g.epoch.Epoch }
-
-// AllClassic says whether nobody uses the consumer protocol any more.
+// AllClassic says whether the group has members, none of which uses the consumer protocol any more.
 func (g *Group) AllClassic() bool { return len(g.members) > 0 && g.classics == len(g.members) }
 
-// ClassicMembers are the members of a group whose members are all classic, in order of id, with their targets as assignments.
-func (g *Group) ClassicMembers(im *metadata.Image) []ClassicMember {
-	var members []ClassicMember
+// Downgrade is the record of the classic group that a group becomes whose members are all classic. They have their targets in it.
+func (g *Group) Downgrade(o *op.Op) *schema.GroupMetadata {
+	protocol := g.commonProtocol()
+	consumers := protocolType
+	v := kmsg.NewGroupMetadataValue()
+	v.ProtocolType, v.Generation, v.Protocol, v.CurrentStateTimestamp = consumers, g.epoch.Epoch, &protocol, o.Now.UnixMilli()
 	for _, id := range g.memberIDs() {
 		m := g.members[id]
-		var target []topicPartitions
-		for topic, partitions := range g.targets[id] {
-			target = append(target, topicPartitions{topic, partitions})
+		r := kmsg.NewGroupMetadataValueMember()
+		r.MemberID, r.InstanceID, r.ClientID, r.ClientHost = id, optional(m.said.InstanceID), m.said.ClientID, m.said.ClientHost
+		r.RebalanceTimeoutMillis, r.SessionTimeoutMillis = m.said.RebalanceTimeoutMs, m.said.Classic.SessionTimeoutMs
+		for _, p := range m.said.Classic.Protocols {
+			if p.Name == protocol {
+				r.Subscription = p.Metadata
+			}
 		}
-		slices.SortFunc(target, func(a, b topicPartitions) int { return slices.Compare(a.id[:], b.id[:]) })
-		members = append(members, ClassicMember{
-			ID: id, InstanceID: m.said.InstanceID, ClientID: m.said.ClientID, ClientHost: m.said.ClientHost,
-			RebalanceTimeoutMs: m.said.RebalanceTimeoutMs, SessionTimeoutMs: m.said.Classic.SessionTimeoutMs,
-			Protocols: m.said.Classic.Protocols, Assignment: assignmentBytes(im, target, m.said.Classic.Protocols[0].Metadata),
-		})
+		r.Assignment = assignmentBytes(o.Image, inOrder(g.targets[id]), r.Subscription)
+		v.Members = append(v.Members, r)
+		if v.Leader == nil {
+			v.Leader = &r.MemberID
+		}
 	}
-	return members
+	return &schema.GroupMetadata{Group: g.id, Value: &v}
+}
+
+// commonProtocol is the first member's most preferred protocol that all members support. There is one: nobody joins without.
+func (g *Group) commonProtocol() string {
+	var name string
+	for _, id := range g.memberIDs() {
+		for _, p := range g.members[id].said.Classic.Protocols {
+			if g.protocols[p.Name] == g.classics {
+				return p.Name
+			}
+			name = p.Name
+		}
+	}
+	return name
+}
+
+// Dissolve deletes the group although it has members: a group of the other kind takes them over. What waits is told to join again.
+func (g *Group) Dissolve(o *op.Op) {
+	for _, id := range g.memberIDs() {
+		g.dismiss(o, id, kerr.RebalanceInProgress)
+	}
+	g.Close(o)
 }

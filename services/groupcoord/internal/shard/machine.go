@@ -110,6 +110,8 @@ func (m *Machine) apply(p coordinator.Producer, record schema.Record) {
 		m.offsets.Replay(p, r)
 	case *schema.GroupMetadata:
 		m.applyClassic(r)
+	default:
+		m.applyConsumer(record)
 	}
 }
 
@@ -156,6 +158,7 @@ func (m *Machine) OnImage(now time.Time, im *metadata.Image, s *op.Settings) coo
 	m.image, m.settings = im, s
 	o := m.begin(now)
 	m.deleteTopics(o)
+	m.showConsumers(o)
 	if s.Broker.DurationMs(expiryInterval) != m.expiryEvery {
 		m.armExpiry(o)
 	}
@@ -182,6 +185,7 @@ func (m *Machine) Tick(now time.Time) coordinator.Step {
 			return o.Step()
 		case g != nil:
 			g.Timer(o, k)
+			m.settle(o, k.Group)
 		}
 	}
 	return o.Step()

@@ -30,6 +30,7 @@ func (m *Machine) JoinGroup(now time.Time, t coordinator.Ticket, c op.Client, re
 		o.Emit(classic.Created(req.Group, now))
 	}
 	m.groups[req.Group].Join(o, t, c, req)
+	m.settle(o, req.Group)
 	return o.Step()
 }
 
@@ -75,6 +76,7 @@ func (m *Machine) LeaveGroup(now time.Time, t coordinator.Ticket, req *kmsg.Leav
 		o.Answer(t, classic.LeaveResponse(req, func(kmsg.LeaveGroupRequestMember) error { return kerr.UnknownMemberID }))
 	default:
 		g.Leave(o, t, req)
+		m.settle(o, req.Group)
 	}
 	return o.Step()
 }

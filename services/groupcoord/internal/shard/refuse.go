@@ -5,6 +5,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/cauce-stream/cauce/services/groupcoord/internal/classic"
+	consumers "github.com/cauce-stream/cauce/services/groupcoord/internal/consumer"
 )
 
 // Refuse is the answer to a request that fails as a whole: in the place where clients of the request's version look for the error, so
@@ -41,6 +42,10 @@ func Refuse(req kmsg.Request, err *kerr.Error) kmsg.Response {
 		return refuseDescribe(req, err)
 	case *kmsg.DeleteGroupsRequest:
 		return refuseDeleteGroups(req, err)
+	case *kmsg.ConsumerGroupHeartbeatRequest:
+		return consumers.RefuseHeartbeat(err)
+	case *kmsg.ConsumerGroupDescribeRequest:
+		return refuseConsumerDescribe(req, err)
 	}
 	return refuseOffsets(req, err)
 }
