@@ -165,7 +165,6 @@ var unused = map[string]bool{
 	"offsets.retention.check.interval.ms":                         true,
 	"offsets.retention.minutes":                                   true,
 	"offsets.topic.compression.codec":                             true,
-	"plugin.path":                                                 true,
 	"principal.builder.class":                                     true,
 	"process.roles":                                               true,
 	"producer.purgatory.purge.interval.requests":                  true,
