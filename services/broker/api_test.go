@@ -1,6 +1,7 @@
 package broker
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -238,5 +239,47 @@ func TestDeleteRecordsOfACompactedTopicIsRefused(t *testing.T) {
 	b.createTopic("compacted", 1, "cleanup.policy", "compact")
 	if got := deleteTo(b.dial(), "compacted", -1); got.ErrorCode != kerr.PolicyViolation.Code {
 		t.Errorf("error %d, want POLICY_VIOLATION", got.ErrorCode)
+	}
+}
+
+// A partition that is named twice is answered once, with INVALID_REQUEST, wherever in the request; the others are not concerned.
+func TestListOffsetsOfAPartitionNamedTwice(t *testing.T) {
+	b := startBroker(t)
+	b.createTopic("twice", 2)
+	b.createTopic("once", 1)
+	c := b.dial()
+	c.produce("twice", 1, batch(record.None, "x"))
+	q := latest("twice")
+	for _, topic := range []*kmsg.ListOffsetsRequest{latest("once"), latest("twice"), latest("twice")} {
+		q.Topics = append(q.Topics, topic.Topics[0])
+	}
+	q.Topics[2].Partitions[0].Partition = 1
+	q.Topics[0].Partitions = append(q.Topics[0].Partitions, q.Topics[0].Partitions[0])
+	type answer struct {
+		topic           string
+		partition       int32
+		code            int16
+		offset, stampMs int64
+	}
+	var got []answer
+	for _, topic := range ask[*kmsg.ListOffsetsResponse](c, q).Topics {
+		for _, p := range topic.Partitions {
+			got = append(got, answer{topic.Topic, p.Partition, p.ErrorCode, p.Offset, p.Timestamp})
+		}
+	}
+	want := []answer{{"twice", 0, kerr.InvalidRequest.Code, -1, -1}, {"once", 0, 0, 0, -1}, {"twice", 1, 0, 1, -1}}
+	if !slices.Equal(got, want) {
+		t.Errorf("got  %v\nwant %v", got, want)
+	}
+}
+
+func TestDeleteRecordsOfAnInternalTopicIsRefused(t *testing.T) {
+	b := startBroker(t)
+	b.createTopic("__consumer_offsets", 1)
+	c := b.dial()
+	for topic, want := range map[string]*kerr.Error{"__consumer_offsets": kerr.InvalidTopicException, "__transaction_state": kerr.UnknownTopicOrPartition} {
+		if got := deleteTo(c, topic, -1); got.ErrorCode != want.Code || got.LowWatermark != -1 {
+			t.Errorf("%s: error %d at %d, want %s", topic, got.ErrorCode, got.LowWatermark, want.Message)
+		}
 	}
 }

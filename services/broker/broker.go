@@ -66,6 +66,7 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Service, error) {
 		StartOffsetCheckpointMs:   v.Long("log.flush.start.offset.checkpoint.interval.ms"),
 		HighWatermarkCheckpointMs: v.Long("replica.high.watermark.checkpoint.interval.ms"),
 		ProducerExpirationCheckMs: v.Long("producer.id.expiration.check.interval.ms"),
+		OnStartMoved:              func(l *log.Log) { s.parts.StartMoved(l) },
 		OnFailure: func(dir string, err error) {
 			deps.Log.Error("log directory is offline", zap.String("dir", dir), zap.Error(err))
 		},

@@ -96,7 +96,9 @@ func (s *Set) rest(nowMs int64) {
 // Retain applies retention to every log, as Run does every log.retention.check.interval.ms.
 func (s *Set) Retain(nowMs int64) {
 	for l := range s.All() {
-		_, _ = l.Retain(nowMs)
+		if removedSegments, _ := l.Retain(nowMs); removedSegments > 0 {
+			s.o.OnStartMoved(l)
+		}
 	}
 }
 

@@ -34,6 +34,8 @@ type Options struct {
 	ConfigFor func(topic string) log.Config
 	// OnFailure is told once per directory that goes offline while the Set runs. It must not call back into the Set.
 	OnFailure func(dir string, err error)
+	// OnStartMoved is told of each log whose start retention has moved.
+	OnStartMoved func(l *log.Log)
 	// NowMs is the clock; nil is the wall clock.
 	NowMs func() int64
 
@@ -65,6 +67,9 @@ func (o *Options) setDefaults() {
 	}
 	if o.ConfigFor == nil {
 		o.ConfigFor = func(string) log.Config { return log.DefaultConfig() }
+	}
+	if o.OnStartMoved == nil {
+		o.OnStartMoved = func(*log.Log) {}
 	}
 	if o.NowMs == nil {
 		o.NowMs = func() int64 { return time.Now().UnixMilli() }

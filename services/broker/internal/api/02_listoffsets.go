@@ -32,29 +32,52 @@ var nothingFound = foundOffset{offset: -1, timestampMs: -1, epoch: -1}
 // listOffsets answers ListOffsets v1-11 (KIP-79, KIP-98 isolation level, KIP-320 leader epochs, KIP-734).
 func (s *Service) listOffsets(q *kmsg.ListOffsetsRequest) kmsg.Response {
 	resp := q.ResponseKind().(*kmsg.ListOffsetsResponse)
-	seen := map[string]map[int32]bool{}
+	named := timesNamed(q)
 	for i := range q.Topics {
 		t := &q.Topics[i]
 		out := kmsg.NewListOffsetsResponseTopic()
 		out.Topic = t.Topic
-		if seen[t.Topic] == nil {
-			seen[t.Topic] = map[int32]bool{}
-		}
 		for j := range t.Partitions {
 			p := &t.Partitions[j]
-			found, err := nothingFound, error(kerr.InvalidRequest) // a partition named twice (Kafka answers so)
-			if !seen[t.Topic][p.Partition] {
+			found, err := nothingFound, error(kerr.InvalidRequest)
+			key := topicPartition{t.Topic, p.Partition}
+			switch named[key] {
+			case answered:
+				continue
+			case 1:
 				found, err = s.listOffset(q, t.Topic, p)
+			default:
+				named[key] = answered
 			}
-			seen[t.Topic][p.Partition] = true
 			part := kmsg.NewListOffsetsResponseTopicPartition()
 			part.Partition, part.ErrorCode = p.Partition, wire.Code(err)
 			part.Offset, part.Timestamp, part.LeaderEpoch = found.offset, found.timestampMs, found.epoch
 			out.Partitions = append(out.Partitions, part)
 		}
-		resp.Topics = append(resp.Topics, out)
+		if len(out.Partitions) > 0 {
+			resp.Topics = append(resp.Topics, out)
+		}
 	}
 	return resp
+}
+
+type topicPartition struct {
+	topic     string
+	partition int32
+}
+
+// answered marks a partition that is named several times and has its one answer, INVALID_REQUEST as with Kafka.
+const answered = -1
+
+// timesNamed counts how often the request names each partition.
+func timesNamed(q *kmsg.ListOffsetsRequest) map[topicPartition]int {
+	times := map[topicPartition]int{}
+	for i := range q.Topics {
+		for j := range q.Topics[i].Partitions {
+			times[topicPartition{q.Topics[i].Topic, q.Topics[i].Partitions[j].Partition}]++
+		}
+	}
+	return times
 }
 
 func (s *Service) listOffset(q *kmsg.ListOffsetsRequest, topic string, p *kmsg.ListOffsetsRequestTopicPartition) (foundOffset, error) {

@@ -1,11 +1,13 @@
 package api
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/cauce-stream/cauce/libs/metadata"
 	"github.com/cauce-stream/cauce/services/broker/internal/wire"
 )
 
@@ -22,6 +24,9 @@ func (s *Service) deleteRecords(q *kmsg.DeleteRecordsRequest) kmsg.Response {
 			part := kmsg.NewDeleteRecordsResponseTopicPartition()
 			part.Partition, part.LowWatermark = t.Partitions[j].Partition, -1
 			l, p, err := s.leading(t.Topic, part.Partition, -1)
+			if metadata.InternalTopic(t.Topic) && !errors.Is(err, kerr.UnknownTopicOrPartition) {
+				err = fmt.Errorf("%s is its coordinators' alone: %w", t.Topic, kerr.InvalidTopicException)
+			}
 			if err == nil && !l.Config().Delete {
 				err = fmt.Errorf("cleanup.policy of %s keeps its records: %w", t.Topic, kerr.PolicyViolation)
 			}

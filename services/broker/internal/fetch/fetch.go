@@ -11,6 +11,7 @@ import (
 
 	"github.com/cauce-stream/cauce/libs/kafka/server"
 	"github.com/cauce-stream/cauce/libs/log"
+	"github.com/cauce-stream/cauce/libs/metadata"
 	"github.com/cauce-stream/cauce/services/broker/internal/partition"
 	"github.com/cauce-stream/cauce/services/broker/internal/wire"
 )
@@ -39,7 +40,7 @@ func New(cfg Config, parts *partition.Set) *Service {
 	s.sessions = cache{slots: cfg.SessionSlots, evictAfter: cfg.SessionEvictsAfter, sessions: map[int32]*session{}}
 	s.pool.New = func() any {
 		f := &fetch{service: s}
-		f.sent = f.recycle
+		f.sent, f.carryOn = f.recycle, f.run
 		return f
 	}
 	return s
@@ -67,6 +68,7 @@ type fetch struct {
 	later   []*entry // looked at, and to be looked at again by the next fetch
 	chunks  []server.Chunk
 	sent    func() // recycle, bound once
+	carryOn func() // run, bound once
 }
 
 // result is what the response says of one partition.
@@ -119,6 +121,10 @@ func (f *fetch) open(now time.Time) error {
 		}
 		f.session = session
 		f.update()
+		if len(session.entries) == 0 { // all are forgotten: the client learns from the id 0 that its session is, too
+			sessions.drop(session.id)
+			session.id = 0
+		}
 		return nil
 	}
 	if q.SessionID != 0 {
@@ -153,9 +159,21 @@ func (f *fetch) update() {
 	}
 }
 
-// run answers at once when there is enough to say, else waits.
+// run answers at once when there is enough to say, else waits. A panic, which the request turns into the end of its
+// connection, ends the session as well: nobody would give it back.
 func (f *fetch) run() {
-	session := f.session
+	session, sessions, sane := f.session, &f.service.sessions, false
+	defer func() {
+		if !sane {
+			sessions.drop(session.id)
+			sessions.release(session)
+		}
+	}()
+	f.answerOrWait(session)
+	sane = true
+}
+
+func (f *fetch) answerOrWait(session *session) {
 	for {
 		round := session.Begin()
 		bytes, urgent := f.collect(round)
@@ -168,7 +186,7 @@ func (f *fetch) run() {
 		f.timer = time.AfterFunc(wait, func() {
 			if session.Cancel(round) {
 				f.deadline = time.Time{}
-				f.run()
+				f.r.Protect(f.carryOn)
 			}
 		})
 		if session.Wait(int64(f.request.MinBytes) - bytes) {
@@ -182,7 +200,7 @@ func (f *fetch) run() {
 // is told after its producer was answered, so that its records may have been read before.
 func (f *fetch) resume() {
 	f.timer.Stop()
-	f.run()
+	f.r.Protect(f.carryOn)
 }
 
 // collect reads what the changed partitions have to say, each of them once in a round. Urgent means that it must be
@@ -248,6 +266,9 @@ func (f *fetch) read(e *entry, budget int, minOneBatch bool) result {
 }
 
 func (s *Service) look(e *entry, q *kmsg.FetchRequest, res *result, budget int, minOneBatch bool) error {
+	if q.Version >= 13 && e.key.topicID == (metadata.TopicID{}) {
+		return kerr.UnknownTopicID
+	}
 	if e.partition == nil {
 		return s.parts.WhyNot(e.key.topic, e.key.topicID, e.key.partition)
 	}

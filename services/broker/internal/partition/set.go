@@ -14,6 +14,7 @@ import (
 	"github.com/cauce-stream/cauce/libs/log"
 	"github.com/cauce-stream/cauce/libs/log/logdir"
 	"github.com/cauce-stream/cauce/libs/metadata"
+	"github.com/cauce-stream/cauce/services/broker/internal/watch"
 )
 
 // Set is the partitions of one broker. It follows the metadata: Apply creates, changes and deletes replicas.
@@ -81,6 +82,15 @@ func (s *Set) Lookup(name string, id metadata.TopicID, partition int32) (*Partit
 		}
 	}
 	return nil, s.WhyNot(name, id, partition)
+}
+
+// StartMoved has sessions that read the log's partition mention its new start, which ends nobody's wait.
+func (s *Set) StartMoved(l *log.Log) {
+	if p, err := s.Lookup(l.Topic(), l.TopicID(), l.Partition()); err == nil {
+		var ended watch.Ended
+		p.Advance(0, &ended)
+		ended.Fire()
+	}
 }
 
 // Topics yields the hosted topics by name.

@@ -91,7 +91,9 @@ func (s *Service) append(p *produce, r *server.Request, nowMs int64) {
 		for j := range t.Partitions {
 			part := &t.Partitions[j]
 			res := result{bytes: int64(len(part.Records))}
-			if res.partition, res.err = s.parts.Lookup(t.Topic, t.TopicID, part.Partition); res.err == nil {
+			if q.Version >= 13 && t.TopicID == (metadata.TopicID{}) {
+				res.err = kerr.UnknownTopicID
+			} else if res.partition, res.err = s.parts.Lookup(t.Topic, t.TopicID, part.Partition); res.err == nil {
 				res.err = refusal(q, res.partition.Topic.Name, part)
 			}
 			switch {
