@@ -221,8 +221,10 @@ func (s *shard[M]) giveUp(b *batch, err error) {
 		next = stateLost
 	case isTooLarge(err) && b.steps > 1:
 		// The topic takes less than expected: whoever asked for the steps asks again, and gets a smaller batch.
-		s.maxBytes = b.builder.Size() / 2
 		s.refuse(b, err)
+		s.mu.Lock()
+		s.maxBytes = b.builder.Size() / 2
+		s.mu.Unlock()
 	case isTooLarge(err):
 		told = fmt.Errorf("%w: %v", kerr.UnknownServerError, err) // it is no record of the client's that is too large
 		s.refuse(b, err)

@@ -21,7 +21,7 @@ import (
 
 var (
 	firstSeed = flag.Uint64("seed", 1, "seed of the first run of TestNothingAnsweredIsLost")
-	runs      = flag.Uint64("runs", 60, "runs of TestNothingAnsweredIsLost")
+	runs      = flag.Uint64("runs", 300, "runs of TestNothingAnsweredIsLost")
 )
 
 const (
