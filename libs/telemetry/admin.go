@@ -20,7 +20,7 @@ import (
 //	/readyz        200 while every health and readiness check passes
 //	/metrics       Prometheus
 //	/debug/pprof/  profiles
-//	/loglevel      GET or PUT {"level":"debug"}
+//	/loglevel      GET, or PUT level=debug as a form or {"level":"debug"} as JSON
 //
 // and whatever Handle adds. It has no authentication: bind it accordingly.
 type Admin struct {

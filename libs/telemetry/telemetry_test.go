@@ -166,7 +166,8 @@ func TestAdminServer(t *testing.T) {
 	expect(t, http.MethodGet, url+"/metrics", "", 200, `cauce_build_info{commit="",goversion=`)
 	expect(t, http.MethodGet, url+"/debug/pprof/goroutine?debug=1", "", 200, "goroutine profile")
 	expect(t, http.MethodGet, url+"/loglevel", "", 200, `"info"`)
-	expect(t, http.MethodPut, url+"/loglevel", `{"level":"debug"}`, 200, `"debug"`)
+	expect(t, http.MethodPut, url+"/loglevel", `{"level":"warn"}`, 200, `"warn"`)
+	expect(t, http.MethodPut, url+"/loglevel", "level=debug", 200, `"debug"`)
 	if !tel.Log.Core().Enabled(zap.DebugLevel) {
 		t.Error("PUT /loglevel did not change the level")
 	}
@@ -188,6 +189,9 @@ func expect(t *testing.T, method, url, body string, status int, part string) {
 	request, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body))
 	if err != nil {
 		t.Fatal(err)
+	}
+	if body != "" && body[0] != '{' {
+		request.Header.Set("Content-Type", "application/x-www-form-urlencoded") // as curl -d sends it
 	}
 	response, err := http.DefaultClient.Do(request)
 	if err != nil {
