@@ -4,6 +4,8 @@ go 1.26.0
 
 replace github.com/cauce-stream/cauce/libs => ../../libs
 
+replace github.com/cauce-stream/cauce/libs/plugin => ../../libs/plugin
+
 replace github.com/cauce-stream/cauce/services/controller => ../../services/controller
 
 replace github.com/cauce-stream/cauce/services/broker => ../../services/broker
@@ -16,6 +18,7 @@ replace github.com/cauce-stream/cauce/services/connect => ../../services/connect
 
 require (
 	github.com/cauce-stream/cauce/libs v0.0.0
+	github.com/cauce-stream/cauce/libs/plugin v0.0.0
 	github.com/cauce-stream/cauce/services/broker v0.0.0
 	github.com/cauce-stream/cauce/services/controller v0.0.0
 	github.com/spf13/cobra v1.10.2
@@ -25,6 +28,16 @@ require (
 	github.com/twmb/franz-go/pkg/kfake v0.0.0-20260918054303-01f206a7e32c
 	github.com/twmb/franz-go/pkg/kmsg v1.15.1
 	golang.org/x/sync v0.25.0
+)
+
+require (
+	github.com/fatih/color v1.13.0 // indirect
+	github.com/hashicorp/go-hclog v1.6.3 // indirect
+	github.com/hashicorp/go-plugin v1.8.0 // indirect
+	github.com/hashicorp/yamux v0.1.2 // indirect
+	github.com/mattn/go-colorable v0.1.12 // indirect
+	github.com/mattn/go-isatty v0.0.17 // indirect
+	github.com/oklog/run v1.1.0 // indirect
 )
 
 require (

@@ -4,8 +4,11 @@ go 1.26.0
 
 replace github.com/cauce-stream/cauce/libs => ../../libs
 
+replace github.com/cauce-stream/cauce/libs/plugin => ../../libs/plugin
+
 require (
 	github.com/cauce-stream/cauce/libs v0.0.0
+	github.com/cauce-stream/cauce/libs/plugin v0.0.0
 	github.com/cockroachdb/datadriven v1.0.2
 	go.uber.org/zap v1.28.0
 )
@@ -26,7 +29,6 @@ require (
 require (
 	github.com/antithesishq/antithesis-sdk-go v0.9.0-default-no-op // indirect
 	github.com/beorn7/perks v1.0.1 // indirect
-	github.com/cauce-stream/cauce/libs/plugin v0.0.0
 	github.com/cenkalti/backoff/v5 v5.0.3 // indirect
 	github.com/cespare/xxhash/v2 v2.3.0 // indirect
 	github.com/go-logr/logr v1.4.4 // indirect
@@ -72,5 +74,3 @@ require (
 	google.golang.org/grpc v1.83.2 // indirect
 	google.golang.org/protobuf v1.36.12 // indirect
 )
-
-replace github.com/cauce-stream/cauce/libs/plugin => ../../libs/plugin

@@ -19,8 +19,8 @@ import (
 
 // Config says where plugins are and what they may take. Zero values stand for the defaults.
 type Config struct {
-	// Path are the folders; each executable file directly in one of them is a plugin program, unless its name begins with
-	// a dot. Of several plugins of one kind and name the first counts. Folders that do not exist are passed over.
+	// Path are folders, and single programs. Each executable file directly in a folder is a plugin program, unless its name
+	// begins with a dot. Of several plugins of one kind and name the first counts. What does not exist is passed over.
 	Path []string
 	// Checksums are SHA-256 sums in hexadecimal by name of file. When there are any, a file runs only if it has one and matches.
 	Checksums map[string]string

@@ -40,6 +40,9 @@ func (h *Host) scanNowAndThen() {
 	}
 }
 
+// Refresh looks through the folders now, and returns when each program has started, or failed to. List tells the outcome.
+func (h *Host) Refresh(ctx context.Context) error { return h.scan(ctx) }
+
 // scan looks through the folders and learns what new and changed programs offer. One scan runs at a time.
 func (h *Host) scan(ctx context.Context) error {
 	select {
@@ -108,17 +111,22 @@ func (h *Host) refresh() ([]*file, error) {
 // programs lists the executable files of the folders.
 func (h *Host) programs() ([]string, error) {
 	var paths []string
-	for _, folder := range h.config.Path {
-		entries, err := os.ReadDir(folder)
+	for _, place := range h.config.Path {
+		info, err := os.Stat(place)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
 		} else if err != nil {
 			return nil, err
 		}
-		for _, entry := range entries {
-			path := filepath.Join(folder, entry.Name())
+		candidates := []string{place}
+		if info.IsDir() {
+			if candidates, err = visible(place); err != nil {
+				return nil, err
+			}
+		}
+		for _, path := range candidates {
 			info, err := os.Stat(path)
-			if err != nil || strings.HasPrefix(entry.Name(), ".") || !executable(info) || slices.Contains(paths, path) {
+			if err != nil || !executable(info) || slices.Contains(paths, path) {
 				continue
 			}
 			if len(paths) == maxFiles {
@@ -126,6 +134,21 @@ func (h *Host) programs() ([]string, error) {
 				return paths, nil
 			}
 			paths = append(paths, path)
+		}
+	}
+	return paths, nil
+}
+
+// visible lists the entries of a folder whose names do not begin with a dot.
+func visible(folder string) ([]string, error) {
+	entries, err := os.ReadDir(folder)
+	if err != nil {
+		return nil, err
+	}
+	var paths []string
+	for _, entry := range entries {
+		if !strings.HasPrefix(entry.Name(), ".") {
+			paths = append(paths, filepath.Join(folder, entry.Name()))
 		}
 	}
 	return paths, nil

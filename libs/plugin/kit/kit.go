@@ -29,7 +29,8 @@ type Result struct {
 const (
 	randomRequests = 200
 	// TimeLimit is how long the largest request may take, of 1,000 members and 10,000 partitions.
-	TimeLimit = time.Second
+	TimeLimit     = time.Second
+	largeAttempts = 3
 	// callLimit ends a call that hangs.
 	callLimit = 10 * time.Second
 )
@@ -46,7 +47,7 @@ var checks = []check{
 	{"balanced", "members with the same subscription get equally many partitions, up to one for each topic", balanced},
 	{"sticky", "when a member leaves or joins, other partitions stay where they are (a figure, not a condition)", sticky},
 	{"concurrent", "requests at the same time get the answers that they get alone", concurrent},
-	{"large", "1,000 members and 10,000 partitions take less than a second", large},
+	{"large", "1,000 members and 10,000 partitions take less than a second, in one of three attempts", large},
 }
 
 // Names are the names of all checks, in order.
@@ -207,24 +208,38 @@ func concurrent(ctx context.Context, assign Assign) (string, error) {
 	return "", errors.Join(errs...)
 }
 
+// large takes the best of some attempts: what else the machine does is not the assignor's fault.
 func large(ctx context.Context, assign Assign) (string, error) {
 	slowest := time.Duration(0)
 	for _, r := range largeRequests() {
-		began := time.Now()
 		o, err := ask(ctx, assign, r)
 		if err != nil {
 			return "", err
 		}
-		took := time.Since(began)
-		o.setTargets(r)
-		began = time.Now()
-		if _, err := ask(ctx, assign, withoutMember(r, len(r.Members)/2)); err != nil {
-			return "", err
-		}
-		slowest = max(slowest, took, time.Since(began))
-		if slowest > TimeLimit {
-			return "", fmt.Errorf("%s: took %v, the limit is %v", describe(r), slowest.Round(time.Millisecond), TimeLimit)
+		settled := *r
+		settled.Members = slices.Clone(r.Members)
+		o.setTargets(&settled)
+		for _, request := range []*plugin.Request{r, withoutMember(&settled, len(r.Members)/2)} {
+			took, err := fastest(ctx, assign, request)
+			if err != nil {
+				return "", err
+			}
+			slowest = max(slowest, took)
 		}
 	}
 	return fmt.Sprintf("slowest %v", slowest.Round(time.Millisecond)), nil
+}
+
+func fastest(ctx context.Context, assign Assign, r *plugin.Request) (time.Duration, error) {
+	best := callLimit
+	for range largeAttempts {
+		began := time.Now()
+		if _, err := ask(ctx, assign, r); err != nil {
+			return 0, err
+		}
+		if best = min(best, time.Since(began)); best <= TimeLimit {
+			return best, nil
+		}
+	}
+	return 0, fmt.Errorf("%s: took %v, the limit is %v", describe(r), best.Round(time.Millisecond), TimeLimit)
 }
