@@ -63,6 +63,11 @@ func (g *Group) join(o *op.Op, t coordinator.Ticket, c op.Client, id string, req
 	if err != nil {
 		return refuse(kerr.InconsistentGroupProtocol, "Member %s's subscription cannot be read: %v", id, err)
 	}
+	if req.MemberID != "" && g.members[id] == nil && len(s.OwnedPartitions) > 0 {
+		// Not someone who comes with the id it was told to come with, but one that was given up on. Apache Kafka lets it in; what
+		// it owns may be another's by now, so it has to lose it first.
+		return g.unknown(id)
+	}
 	before := &schema.MemberMetadata{RebalanceTimeoutMs: -1}
 	switch m := g.members[id]; {
 	case instance != "" && owner != nil && owner.id != id:
@@ -71,6 +76,7 @@ func (g *Group) join(o *op.Op, t coordinator.Ticket, c op.Client, id string, req
 	case m != nil:
 		before = m.said
 	}
+	g.supersede(o, id)
 	said := updateClassic(before, c, req, s)
 	resubscribed := g.say(o, id, &said)
 	m := g.members[id]

@@ -32,6 +32,7 @@ type world struct {
 	// What operations brought about since it was last taken.
 	answers  []coordinator.Answer
 	question *assignment.Input
+	shown    *assignment.Input
 	failures []*AssignmentFailed
 	last     coordinator.Ticket
 	topics   byte

@@ -49,7 +49,7 @@ func CheckHeartbeat(s *op.Settings, req *kmsg.ConsumerGroupHeartbeatRequest) err
 }
 
 // ConsumerHeartbeat is a heartbeat of a member, or its coming or leaving, by a request that CheckHeartbeat has let through. It
-// is answered at once or, where a member joins, when an assignor has answered.
+// is answered at once or, where a member joins or subscribes to something else, when an assignor has answered.
 func (g *Group) ConsumerHeartbeat(o *op.Op, t coordinator.Ticket, c op.Client, req *kmsg.ConsumerGroupHeartbeatRequest) {
 	if err := g.heartbeat(o, t, c, req); err != nil {
 		o.Answer(t, RefuseHeartbeat(err))
@@ -81,6 +81,7 @@ func (g *Group) heartbeat(o *op.Op, t coordinator.Ticket, c op.Client, req *kmsg
 			return err
 		}
 	}
+	g.supersede(o, id)
 	if replaced != nil {
 		g.replace(o, replaced, id)
 	}
@@ -92,14 +93,21 @@ func (g *Group) heartbeat(o *op.Op, t coordinator.Ticket, c op.Client, req *kmsg
 	}
 	g.extendSession(o, m)
 	g.ask(o)
-	if req.MemberEpoch == joinEpoch && g.epoch.Epoch > g.target.Epoch {
-		g.wait(o, m, &waiter{ticket: t})
+	owned, joins := reportedBy(req.Topics), req.MemberEpoch == joinEpoch
+	assigned := m.current.Assigned
+	if !joins {
+		g.reconcile(o, m, owned, resubscribed)
+	}
+	told := !samePartitions(assigned, m.current.Assigned)
+	if g.epoch.Epoch > g.target.Epoch && (joins || resubscribed && !told) {
+		g.wait(o, m, &waiter{ticket: t, owned: owned})
 		return nil
 	}
-	assigned := m.current.Assigned
-	g.reconcile(o, m, reportedBy(req.Topics), resubscribed)
+	if joins {
+		g.reconcile(o, m, owned, resubscribed)
+	}
 	full := req.RebalanceTimeoutMillis != -1 && (req.SubscribedTopicNames != nil || req.SubscribedTopicRegex != nil) && req.Topics != nil
-	g.answer(o, t, m, full || req.MemberEpoch == joinEpoch || !samePartitions(assigned, m.current.Assigned))
+	g.answer(o, t, m, joins || full || told)
 	return nil
 }
 
@@ -236,6 +244,7 @@ func (g *Group) say(o *op.Op, id string, said *schema.MemberMetadata) (resubscri
 // replace puts a static member that comes back under a new id in the place of its former self.
 func (g *Group) replace(o *op.Op, former *member, id string) {
 	said, current, target := *former.said, *former.current, g.targets[former.id]
+	g.dismiss(o, former.id, refuse(kerr.FencedInstanceID, "Static member %s with instance id %s was fenced by member %s.", former.id, said.InstanceID, id))
 	g.emitRemoval(o, former)
 	current.Epoch, current.Previous, current.Revoking = joinEpoch, joinEpoch, schema.OwnedPartitions{}
 	if target == nil {

@@ -199,18 +199,23 @@ func normal(partitions assignment.Partitions) assignment.Partitions {
 	return out
 }
 
-// waiter is a request to join that waits for an assignor, so that its answer has the member's assignment as it has where
-// assignors run at once. It waits for no longer than a heartbeat interval, after which the member would ask by itself.
+// waiter is a request that waits for an assignor: to join, or to subscribe to something else. So its answer has the member's new
+// assignment, as it has where assignors run at once. It waits for no longer than a heartbeat interval, after which the member would ask by itself.
 type waiter struct {
 	ticket coordinator.Ticket
 	// join is true for a member of the classic protocol.
 	join bool
-	// owned are the partitions that such a member says it has.
+	// owned are the partitions that the member says it has.
 	owned reported
 }
 
+// supersede ends the wait of a request whose client has given up on it: it has sent another one. What the member is told from now on
+// must not be told to nobody.
+func (g *Group) supersede(o *op.Op, id string) {
+	g.dismiss(o, id, refuse(kerr.CoordinatorNotAvailable, "Member %s has sent another request.", id))
+}
+
 func (g *Group) wait(o *op.Op, m *member, w *waiter) {
-	g.dismiss(o, m.id, refuse(kerr.CoordinatorNotAvailable, "Member %s has sent another request to join.", m.id))
 	g.waiting[m.id] = w
 	o.SetTimer(g.timer(timerWait, m.id), o.Now.Add(g.heartbeatInterval(o)))
 }
@@ -222,13 +227,12 @@ func (g *Group) answerNow(o *op.Op, id string) {
 	o.ClearTimer(g.timer(timerWait, id))
 	g.begin(o)
 	m := g.members[id]
+	g.reconcile(o, m, w.owned, false)
 	if w.join {
-		g.reconcile(o, m, w.owned, false)
 		g.answerJoin(o, w.ticket, m)
-		return
+	} else {
+		g.answer(o, w.ticket, m, true)
 	}
-	g.reconcile(o, m, reported{}, false)
-	g.answer(o, w.ticket, m, true)
 }
 
 // begin gives a group whose first question has no answer yet an empty target assignment: members need an epoch above 0
