@@ -46,7 +46,7 @@ type Step struct {
 // Machine is the state of one shard. Its methods are called by one goroutine at a time; now never goes backwards.
 // They must not keep or read anything that changes outside.
 type Machine interface {
-	// Replay applies a committed record of the log, or one that the machine has just made.
+	// Replay applies a committed record of the log, or one that the machine has just made. The machine may keep its slices.
 	Replay(p Producer, r Record) error
 	// ReplayMarker ends a transaction: its records count from now on, or never did.
 	ReplayMarker(p Producer, commit bool) error
