@@ -16,6 +16,8 @@ LISTEN   ?= 127.0.0.1:9092
 DATA     ?= ./data
 FUZZTIME ?= 10s
 BENCH    ?= .
+SEED     ?= 0
+RUNS     ?= 20000
 
 export CGO_ENABLED ?= 0
 
@@ -56,6 +58,10 @@ docs: ## Write the generated pages of docs/
 .PHONY: fuzz
 fuzz: ## Fuzz every target for FUZZTIME each
 	.ci/fuzz $(FUZZTIME)
+
+.PHONY: sim
+sim: ## Simulate groups RUNS times, or repeat the run of one SEED
+	cd services/groupcoord && go test -count=1 -timeout 2h -run '^TestSimulation$$' ./internal/shard ./internal/consumer -args -seed $(SEED) -runs $(RUNS)
 
 .PHONY: bench
 bench: ## Run the benchmarks that match BENCH

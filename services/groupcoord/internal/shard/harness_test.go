@@ -29,6 +29,9 @@ type entry struct {
 	commit   bool
 }
 
+// simStart is when the clock of every test starts.
+var simStart = time.UnixMilli(1_000_000_000_000)
+
 // harness is a shard without its shell: records are committed at once, the clock is moved by hand.
 type harness struct {
 	t        testing.TB
@@ -47,7 +50,7 @@ type harness struct {
 
 func newHarness(t testing.TB, pairs map[string]string) *harness {
 	t.Helper()
-	h := &harness{t: t, now: time.UnixMilli(1_000_000_000_000), im: metadata.Empty(), pairs: pairs, waiting: map[coordinator.Ticket]kmsg.Request{}}
+	h := &harness{t: t, now: simStart, im: metadata.Empty(), pairs: pairs, waiting: map[coordinator.Ticket]kmsg.Request{}}
 	h.settings = settings(t, pairs)
 	h.m = New(h.im, h.settings)
 	h.take(h.m.Loaded(h.now))
@@ -79,7 +82,6 @@ type outcome struct {
 
 // take commits a step, and holds the shard to what must be so after each.
 func (h *harness) take(s coordinator.Step) outcome {
-	h.t.Helper()
 	var out outcome
 	for _, r := range s.Records {
 		decoded, err := schema.Decode(r)
@@ -103,7 +105,6 @@ func (h *harness) take(s coordinator.Step) outcome {
 
 // send has the shard handle a request.
 func (h *harness) send(client string, req kmsg.Request) outcome {
-	h.t.Helper()
 	h.ticket++
 	h.waiting[h.ticket] = req
 	return h.take(h.handle(h.ticket, client, req))
@@ -143,7 +144,6 @@ func (h *harness) handle(t coordinator.Ticket, client string, req kmsg.Request) 
 
 // response is the answer of a request that does not wait.
 func (h *harness) response(client string, req kmsg.Request) any {
-	h.t.Helper()
 	out := h.send(client, req)
 	for _, a := range out.answers {
 		if a.ticket == h.ticket {
@@ -159,7 +159,6 @@ const maxTicksAtOnce = 1000
 
 // wait moves the clock and does what becomes due on the way, at the time when it is due.
 func (h *harness) wait(d time.Duration, did func(outcome)) {
-	h.t.Helper()
 	until := h.now.Add(d)
 	for ticks := 0; ; ticks++ {
 		next := h.m.NextTick()
