@@ -165,14 +165,15 @@ func decodeRacks(t *pluginpb.AssignTopic, names []string) ([][]string, error) {
 func encodeResponse(answer Response) *pluginpb.AssignResponse {
 	r := &pluginpb.AssignResponse{}
 	for i, partitions := range answer {
-		if len(partitions) == 0 {
-			continue
-		}
 		m := &pluginpb.MemberAssignment{Member: uint32(i)}
 		for _, p := range partitions {
-			m.Partitions = append(m.Partitions, &pluginpb.TopicPartitions{Topic: uint32(p.Topic), Partitions: p.Partitions})
+			if len(p.Partitions) > 0 {
+				m.Partitions = append(m.Partitions, &pluginpb.TopicPartitions{Topic: uint32(p.Topic), Partitions: p.Partitions})
+			}
 		}
-		r.Members = append(r.Members, m)
+		if len(m.Partitions) > 0 {
+			r.Members = append(r.Members, m)
+		}
 	}
 	return r
 }

@@ -125,6 +125,7 @@ func (p *process) stop(reason string) {
 	if p.conn == nil {
 		p.runner.kill(reason)
 	}
+	_ = p.runner.stdin.Close() // what a plugin in any language understands; closing it again does no harm
 	// go-plugin waits without end for a process that neither answers nor ends.
 	timer := time.AfterFunc(stopTimeout, func() { p.runner.kill("it did not stop when it was asked to") })
 	defer timer.Stop()
