@@ -1,66 +1,177 @@
-// Package groupcoord is a node of the group coordination plane.
+// Package groupcoord coordinates consumer groups: it has shards of __consumer_offsets, which brokers store, and serves the groups
+// and committed offsets in them. Assignments of consumer groups are computed by assignor plugins.
 //
-// So far it registers with the cluster and answers what every node answers; groups and their offsets are on the roadmap.
+// Which shards are a node's own the controllers decide; a node acts on its own last metadata image.
 package groupcoord
 
 import (
-	"context"
+	"errors"
 	"fmt"
+	"strconv"
+	"sync/atomic"
+	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+	"go.opentelemetry.io/otel/trace"
 	"go.uber.org/zap"
 
-	"github.com/cauce-stream/cauce/libs/bus"
+	"github.com/cauce-stream/cauce/libs/coordinator"
+	"github.com/cauce-stream/cauce/libs/coordinator/shardlog"
 	"github.com/cauce-stream/cauce/libs/kafka/configkeys"
+	"github.com/cauce-stream/cauce/libs/kafka/server"
 	"github.com/cauce-stream/cauce/libs/metadata"
-	"github.com/cauce-stream/cauce/libs/node/serving"
-	"github.com/cauce-stream/cauce/libs/process"
-	"github.com/cauce-stream/cauce/libs/telemetry"
+	"github.com/cauce-stream/cauce/libs/node"
+	"github.com/cauce-stream/cauce/libs/plugin/host"
+	"github.com/cauce-stream/cauce/services/groupcoord/internal/api"
+	"github.com/cauce-stream/cauce/services/groupcoord/internal/assign"
+	"github.com/cauce-stream/cauce/services/groupcoord/internal/op"
+	"github.com/cauce-stream/cauce/services/groupcoord/internal/shard"
 )
 
-// Config is what the node was started with.
+// Config says which node the coordinator is.
 type Config struct {
-	Values configkeys.Values
+	NodeID int32
+	// Static is the node's own configuration.
+	Static configkeys.Values
 }
 
-// Deps are what the service needs of its process.
+// Deps are what the service needs of its process. Metrics and Tracer may be nil.
 type Deps struct {
-	Bus       *bus.Conn
-	Telemetry *telemetry.Telemetry
+	Log     *zap.Logger
+	Metrics prometheus.Registerer
+	Tracer  trace.Tracer
 }
 
-// Service is one node with its listeners bound.
+// Service is the coordinator of one node.
 type Service struct {
-	serving *serving.Serving
+	cfg     Config
 	log     *zap.Logger
+	plugins *host.Host
+	asker   *assign.Asker
+	shards  *shardlog.Log
+	runtime *coordinator.Runtime[*shard.Machine]
+	metrics *metrics
+
+	node *node.Node
+	view atomic.Pointer[view]
 }
 
-// New binds the listeners; they accept connections while Run runs.
-func New(c Config, d Deps) (*Service, error) {
-	s, err := serving.Listen(serving.Config{Values: c.Values, Roles: []string{metadata.RoleGroupCoord}}, serving.Deps{Bus: d.Bus, Telemetry: d.Telemetry})
+// view is what shards see of the cluster.
+type view struct {
+	image    *metadata.Image
+	settings *op.Settings
+}
+
+// New starts the host of the assignors. Close must be called.
+func New(cfg Config, deps Deps) (*Service, error) {
+	s := &Service{cfg: cfg, log: deps.Log, metrics: newMetrics()}
+	s.view.Store(&view{metadata.Empty(), settingsOf(cfg, metadata.Empty())})
+	hostConfig, err := assign.HostConfig(cfg.Static)
 	if err != nil {
 		return nil, fmt.Errorf("groupcoord: %w", err)
 	}
-	return &Service{serving: s, log: d.Telemetry.Log}, nil
+	if s.plugins, err = host.New(hostConfig, host.Deps{Log: deps.Log, Metrics: deps.Metrics, Tracer: deps.Tracer}); err != nil {
+		return nil, fmt.Errorf("groupcoord: %w", err)
+	}
+	s.asker = assign.New(s.plugins, cfg.Static.DurationMs("group.assignor.timeout.ms"))
+	s.shards = shardlog.New(shardlog.Config{
+		Topic:    metadata.ConsumerOffsetsTopic,
+		Listener: cfg.Static.String("inter.broker.listener.name"),
+		ClientID: "groupcoord-" + strconv.Itoa(int(cfg.NodeID)),
+	}, func() *metadata.Image { return s.node.Image() })
+	s.runtime, err = coordinator.New(coordinator.Config{
+		Name:          "group",
+		NodeID:        cfg.NodeID,
+		AnswerTimeout: cfg.Static.DurationMs("offsets.commit.timeout.ms"),
+		LoadBytes:     cfg.Static.Int("offsets.load.buffer.size"),
+	}, coordinator.Deps{Log: s.shards, Logger: deps.Log, Metrics: deps.Metrics, Tracer: deps.Tracer, Job: s.job}, s.newMachine)
+	if err == nil && deps.Metrics != nil {
+		err = s.metrics.register(deps.Metrics)
+	}
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("groupcoord: %w", err), s.Close())
+	}
+	return s, nil
 }
 
-// Addr is the bound address of the first listener, host:port.
-func (s *Service) Addr() string { return s.serving.Addr() }
-
-// Run registers the node and serves until ctx ends.
-func (s *Service) Run(ctx context.Context) error {
-	return s.serving.Run(ctx, func() { s.log.Info("serving", zap.String("address", s.Addr())) })
+func (s *Service) newMachine(int32) *shard.Machine {
+	v := s.view.Load()
+	return shard.New(v.image, v.settings)
 }
 
-// Main runs the service as a process of its own, which reaches the controllers over the bus at bus.servers.
-func Main(ctx context.Context, env process.Env) error {
-	conn, err := serving.ConnectBus(env.Values, "groupcoord", env.Telemetry)
-	if err != nil {
-		return fmt.Errorf("groupcoord: %w", err)
+// Plugins serves GET /plugins.
+func (s *Service) Plugins() *host.Host { return s.plugins }
+
+// Serve registers the APIs of groups and has the coordinator follow the node's metadata. It is called once, before the node and
+// the server run.
+func (s *Service) Serve(n *node.Node, router *server.Router) {
+	s.node = n
+	router.Register(api.New(s.runtime, n.Image).APIs()...)
+	n.OnUpdate(s.update)
+}
+
+// update shows the shards a new image: those that are another's by it go first, as an image may be shown to an owner only.
+func (s *Service) update(im *metadata.Image, d *metadata.Delta) {
+	v := &view{im, s.view.Load().settings}
+	if len(d.ChangedConfigs) > 0 || s.view.Load().image.Offset() < 0 {
+		v.settings = settingsOf(s.cfg, im)
 	}
-	defer conn.Close()
-	s, err := New(Config{Values: env.Values}, Deps{Bus: conn, Telemetry: env.Telemetry})
-	if err != nil {
-		return err
+	s.view.Store(v)
+	gone := false
+	for _, t := range d.DeletedTopics {
+		gone = gone || t.Name == metadata.ConsumerOffsetsTopic
 	}
-	return s.Run(ctx)
+	if gone {
+		s.releaseAll()
+	}
+	for _, c := range d.ChangedShards {
+		if c.Topic == metadata.ConsumerOffsetsTopic && c.Owner != s.cfg.NodeID {
+			s.runtime.Release(c.Partition, c.Epoch)
+		}
+	}
+	if concernsGroups(d) {
+		s.runtime.RunAll(func(m *shard.Machine, now time.Time) coordinator.Step { return m.OnImage(now, v.image, v.settings) })
+	}
+	for _, c := range d.ChangedShards {
+		if c.Topic == metadata.ConsumerOffsetsTopic && c.Owner == s.cfg.NodeID {
+			s.runtime.Own(c.Partition, c.Epoch)
+		}
+	}
+}
+
+// releaseAll gives all shards up: their topic was deleted.
+func (s *Service) releaseAll() {
+	for id, owned := range s.node.Image().Shards(metadata.ConsumerOffsetsTopic) {
+		s.runtime.Release(id, owned.Epoch)
+	}
+}
+
+// concernsGroups says whether members may see a change: topics they subscribe to, racks of replicas, settings.
+func concernsGroups(d *metadata.Delta) bool {
+	return len(d.ChangedTopics)+len(d.DeletedTopics)+len(d.ChangedConfigs)+len(d.ChangedNodes)+len(d.RemovedNodes) > 0
+}
+
+// Close gives all shards up, ends the questions that assignors were asked, and the assignors. The server must have stopped.
+func (s *Service) Close() error {
+	if s.runtime != nil {
+		s.runtime.Close()
+	}
+	s.asker.Close()
+	s.shards.Close()
+	return s.plugins.Close()
+}
+
+// settingsOf are the effective keys of a node under an image.
+func settingsOf(cfg Config, im *metadata.Image) *op.Settings {
+	layers := configkeys.Layers{
+		Static:         cfg.Static,
+		ClusterDefault: im.Config(metadata.Resource{Type: metadata.BrokerConfig}),
+		PerBroker:      im.Config(metadata.Resource{Type: metadata.BrokerConfig, Name: strconv.Itoa(int(cfg.NodeID))}),
+	}
+	return &op.Settings{
+		Broker: layers.Values(),
+		Group: func(group string) map[string]string {
+			return layers.GroupConfig(im.Config(metadata.Resource{Type: metadata.GroupConfig, Name: group}))
+		},
+	}
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/cauce-stream/cauce/libs/process"
 	"github.com/cauce-stream/cauce/services/broker"
 	"github.com/cauce-stream/cauce/services/controller"
+	"github.com/cauce-stream/cauce/services/groupcoord"
 )
 
 // Ready is what a cluster tells of itself once it serves.
@@ -90,15 +91,26 @@ func runNode(ctx context.Context, env process.Env, conn *bus.Conn, ready func(Re
 		return err
 	}
 	defer func() { err = errors.Join(err, data.Close()) }()
+	groups, err := groupcoord.New(groupcoord.Config{NodeID: configkeys.NodeID(env.Values), Static: env.Values},
+		groupcoord.Deps{Log: env.Telemetry.Log, Metrics: env.Telemetry.Metrics, Tracer: env.Telemetry.Tracer})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, groups.Close()) }()
 	node, err := serving.Listen(serving.Config{
-		Values:    env.Values,
-		Roles:     []string{metadata.RoleBroker, metadata.RoleGroupCoord, metadata.RoleTxnCoord},
-		LogDirIDs: data.LogDirIDs(),
+		Values:       env.Values,
+		Roles:        []string{metadata.RoleBroker, metadata.RoleGroupCoord, metadata.RoleTxnCoord},
+		LogDirIDs:    data.LogDirIDs(),
+		OwnGroupAPIs: true,
 	}, serving.Deps{Bus: conn, Telemetry: env.Telemetry})
 	if err != nil {
 		return err
 	}
 	data.Serve(node.Node, node.Router)
+	groups.Serve(node.Node, node.Router)
+	if env.Admin != nil {
+		env.Admin.Handle("GET /plugins", groups.Plugins())
+	}
 	return beside(ctx, data.Run, func(ctx context.Context) error {
 		return node.Run(ctx, func() { ready(readiness(env, node.Addr())) })
 	})

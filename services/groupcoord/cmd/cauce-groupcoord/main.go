@@ -7,5 +7,5 @@ import (
 )
 
 func main() {
-	process.Main("cauce-groupcoord", "Will coordinate groups; serves the APIs that every node serves.", groupcoord.Main)
+	process.Main("cauce-groupcoord", "Coordinates consumer groups and keeps their committed offsets.", groupcoord.Main)
 }

@@ -1,0 +1,37 @@
+package groupcoord
+
+import (
+	"fmt"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/cauce-stream/cauce/libs/coordinator"
+	"github.com/cauce-stream/cauce/services/groupcoord/internal/assignment"
+	"github.com/cauce-stream/cauce/services/groupcoord/internal/classic"
+	"github.com/cauce-stream/cauce/services/groupcoord/internal/consumer"
+	"github.com/cauce-stream/cauce/services/groupcoord/internal/shard"
+)
+
+// job does what a shard asks for. It is called with the shard locked and must not wait.
+func (s *Service) job(id, _ int32, job any) {
+	switch j := job.(type) {
+	case *assignment.Input:
+		asked := time.Now()
+		s.asker.Ask(j, func(out assignment.Output, err error) {
+			s.metrics.assigned(j.Assignor, time.Since(asked), err)
+			s.runtime.Run(id, func(m *shard.Machine, now time.Time) coordinator.Step {
+				return m.Assigned(now, j.Group, j.Epoch, out, err)
+			})
+		})
+	case *consumer.AssignmentFailed:
+		s.log.Warn("an assignor gave no usable answer; the group keeps its assignment and asks again",
+			zap.String("group", j.Group), zap.Int32("groupEpoch", j.Epoch), zap.String("assignor", j.Assignor), zap.Error(j.Err))
+	case classic.Event:
+		s.metrics.classicEvents.WithLabelValues(string(j.State)).Inc()
+		s.log.Info("group changed", zap.String("group", j.Group), zap.String("state", string(j.State)),
+			zap.Int32("generation", j.Generation), zap.Int("members", j.Members), zap.String("reason", j.Reason))
+	default:
+		s.log.Error("a shard asks for something unknown", zap.Int32("shard", id), zap.String("job", fmt.Sprintf("%T", job)))
+	}
+}
