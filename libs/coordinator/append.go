@@ -23,9 +23,9 @@ const (
 // recordOverhead is the most that a record takes beside its key and value.
 const recordOverhead = 32
 
-// batch is steps that are appended together.
+// batch is steps that are appended together, or a fence.
 type batch struct {
-	builder  *record.Builder
+	builder  *record.Builder // nil for a fence
 	producer Producer
 	steps    int
 	position int64 // of its last step
@@ -41,7 +41,7 @@ func (s *shard[M]) enqueue(step *Step, now time.Time) {
 	if s.queue.len() > 0 {
 		b = *s.queue.back()
 	}
-	if b == nil || b.producer != NoProducer || step.Producer != NoProducer || b.builder.Size()+size > s.maxBytes {
+	if b == nil || b.builder == nil || b.producer != NoProducer || step.Producer != NoProducer || b.builder.Size()+size > s.maxBytes {
 		b = s.newBatch(step.Producer)
 		s.queue.push(b)
 	}
@@ -142,11 +142,13 @@ func (s *shard[M]) next() (*batch, error) {
 
 // append has the log take the batch, however often it takes.
 func (s *shard[M]) append(ctx context.Context, b *batch) error {
-	built, err := b.builder.AppendTo(s.buffer[:0], record.None, 0)
-	if err != nil {
+	var built record.Batch
+	var err error
+	if b.builder == nil {
+		built = s.fence()
+	} else if built, err = b.builder.AppendTo(s.buffer[:0], record.None, 0); err != nil {
 		return err
-	}
-	if cap(built) <= maxSpareBytes {
+	} else if cap(built) <= maxSpareBytes {
 		s.buffer = built
 	}
 	s.r.metrics.batchBytes.Observe(float64(len(built)))
@@ -196,16 +198,24 @@ func (s *shard[M]) commit(b *batch) {
 	}
 	s.inFlight = nil
 	s.committed = b.position
+	s.recycle(b)
+	ready := s.ready(room[:0], now)
+	s.arm(now)
+	s.mu.Unlock()
+	complete(ready)
+}
+
+// recycle takes the memory of a batch that is committed. mu is held.
+func (s *shard[M]) recycle(b *batch) {
+	if b.builder == nil {
+		return
+	}
 	s.pendingBytes -= b.builder.Size() - record.HeaderSize
 	if len(s.spare) < maxSpares && b.builder.Size() <= maxSpareBytes {
 		b.builder.Reset()
 		b.steps = 0
 		s.spare = append(s.spare, b)
 	}
-	ready := s.ready(room[:0], now)
-	s.arm(now)
-	s.mu.Unlock()
-	complete(ready)
 }
 
 // giveUp unloads the shard because of err; b is the batch that was to be appended, nil for none.
@@ -216,9 +226,9 @@ func (s *shard[M]) giveUp(b *batch, err error) {
 	var told error
 	next := stateFailed
 	switch {
-	case b == nil:
 	case judge(err) == lost:
 		next = stateLost
+	case b == nil || b.builder == nil:
 	case isTooLarge(err) && b.steps > 1:
 		// The topic takes less than expected: whoever asked for the steps asks again, and gets a smaller batch.
 		s.refuse(b, err)

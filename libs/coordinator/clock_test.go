@@ -101,3 +101,34 @@ func TestTicksComeInTime(t *testing.T) {
 		})
 	})
 }
+
+// A process that was stopped must not answer with what it knew before, when its shard has another owner by then.
+func TestAStallIsFollowedByAFence(t *testing.T) {
+	stop := func(w *world) { w.r.stalls.pulse.Add(-int64(stallAfter) - 1) }
+	inWorld(t, Config{}, func(w *world) {
+		w.own()
+		w.do("write", put("a", "1"))
+		w.expect("write=1")
+		time.Sleep(10 * time.Second)
+		w.do("read", get("a"))
+		if got := w.log.fences(shardID); got != 1 {
+			t.Errorf("%d fences of a process that has not stopped", got)
+		}
+		w.expect("read=1")
+
+		time.Sleep(pulseEvery / 2)
+		stop(w)
+		w.do("read", get("a"))
+		w.do("write", put("a", "2"))
+		w.do("read", get("a"))
+		w.expect("read=1", "write=2", "read=2")
+		if got := w.log.fences(shardID); got != 2 {
+			t.Errorf("%d fences after one stop", got)
+		}
+
+		w.log.move(shardID)
+		stop(w)
+		w.do("read", get("a"))
+		w.expect("read: NOT_COORDINATOR")
+	})
+}

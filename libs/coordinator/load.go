@@ -16,6 +16,9 @@ import (
 // load fences earlier owners, replays the log and activates the shard.
 func (s *shard[M]) load(ctx context.Context) error {
 	began := time.Now()
+	s.mu.Lock()
+	s.stalls = s.r.stalls.count(began)
+	s.mu.Unlock()
 	s.setState(stateLoading)
 	ctx, span := s.span(ctx, "load")
 	m, records, err := s.replay(ctx)
@@ -43,7 +46,7 @@ func (s *shard[M]) setState(next state) {
 // replay makes the machine that the log describes. Once the fence is in the log, nothing that an earlier owner sent can
 // come after it, and nothing that this one sent before: what lies below it is the whole state.
 func (s *shard[M]) replay(ctx context.Context) (m M, records int64, err error) {
-	fence, err := s.send(ctx, record.LeaderChange(s.r.cfg.NodeID, time.Now().UnixMilli()))
+	fence, err := s.send(ctx, s.fence())
 	if err != nil {
 		return m, 0, fmt.Errorf("fence: %w", err)
 	}
@@ -64,6 +67,11 @@ func (s *shard[M]) replay(ctx context.Context) (m M, records int64, err error) {
 		records += n
 	}
 	return m, records, nil
+}
+
+// fence is the batch that begins an ownership, and confirms it later on.
+func (s *shard[M]) fence() record.Batch {
+	return record.LeaderChange(s.r.cfg.NodeID, time.Now().UnixMilli())
 }
 
 // replayChunk replays what one read returns, and says where to go on.

@@ -205,6 +205,18 @@ func (l *memLog) batches(shard int32) (all []memBatch) {
 	return all
 }
 
+// fences are those of a shard.
+func (l *memLog) fences(shard int32) (n int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, b := range l.part(shard).batches {
+		if b.IsControl() {
+			n++
+		}
+	}
+	return n
+}
+
 func (l *memLog) setPlan(plan func(memCall) fault) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

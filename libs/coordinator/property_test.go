@@ -21,7 +21,7 @@ import (
 
 var (
 	firstSeed = flag.Uint64("seed", 1, "seed of the first run of TestNothingAnsweredIsLost")
-	runs      = flag.Uint64("runs", 300, "runs of TestNothingAnsweredIsLost")
+	runs      = flag.Uint64("runs", 200, "runs of TestNothingAnsweredIsLost")
 )
 
 const (
@@ -125,10 +125,12 @@ func (s *sim) step() {
 	case n < 86:
 		s.log.elect(shard)
 	case n < 87:
+		s.nodes[node].stalls.pulse.Add(-2 * int64(stallAfter))
+	case n < 88:
 		s.log.mu.Lock()
 		s.doomed = !s.doomed
 		s.log.mu.Unlock()
-	case n < 89:
+	case n < 90:
 		s.request(node, shard, func(m *kv, _ time.Time, _ Ticket) Step {
 			m.data["half"] = "done"
 			panic("half done")

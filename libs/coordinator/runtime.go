@@ -67,6 +67,7 @@ type Runtime[M Machine] struct {
 	make    func(shard int32) M
 	metrics *metrics
 	reading chan struct{} // holds one for each shard that reads its log
+	stalls  stalls
 
 	ctx     context.Context // ends with Close
 	cancel  context.CancelFunc
@@ -91,6 +92,8 @@ func New[M Machine](cfg Config, deps Deps, makeMachine func(shard int32) M) (*Ru
 		}
 	}
 	r.ctx, r.cancel = context.WithCancel(context.Background())
+	r.stalls.began = time.Now()
+	r.running.Go(func() { r.stalls.watch(r.ctx) })
 	return r, nil
 }
 
@@ -143,7 +146,7 @@ func (r *Runtime[M]) Close() {
 
 // Do runs an operation on the shard, at once and on the caller's goroutine, and has done called exactly once: with the
 // response that a step gives for the operation's ticket once all records so far are committed, or with an error. It is never
-// called with a lock held, and possibly before Do returns.
+// called with a lock held, and possibly before Do returns. It must not block: the shard's next batch may wait for it.
 //
 // The error is, or wraps, kerr.NotCoordinator when the shard is not this node's, or is lost before the answer;
 // CoordinatorLoadInProgress while it is loaded; CoordinatorNotAvailable when the log cannot be written or too much waits for

@@ -58,6 +58,7 @@ type shard[M Machine] struct {
 	since    time.Time // when inFlight was first sent
 	spare    []*batch  // to be used again
 	maxBytes int       // of a batch of more than one step
+	stalls   int64     // of the process, that the log has been asked about
 
 	position, committed int64
 	pendingBytes        int
@@ -111,6 +112,7 @@ func (s *shard[M]) do(op func(M, time.Time, Ticket) Step, done func(any, error))
 		done(nil, err)
 		return
 	}
+	s.confirm(now)
 	s.tickets++
 	s.asking, s.asker = s.tickets, done
 	step, err := call(s.machine, now, s.asking, op)
@@ -156,6 +158,7 @@ func (s *shard[M]) apply(op func(M, time.Time) Step, later bool) bool {
 
 // step calls the machine without a ticket. mu is held.
 func (s *shard[M]) step(now time.Time, op func(M, time.Time) Step) {
+	s.confirm(now)
 	step, err := call(s.machine, now, 0, func(m M, now time.Time, _ Ticket) Step { return op(m, now) })
 	if err != nil {
 		s.distrust(err)
