@@ -59,6 +59,7 @@ type Group struct {
 	search     search
 	digest     digest
 	joinTimers map[string]bool // members with a running timer of timerJoin
+	known      keys
 }
 
 // New makes a group without records.

@@ -42,7 +42,10 @@ func CheckHeartbeat(s *op.Settings, req *kmsg.ConsumerGroupHeartbeatRequest) err
 			return invalid("Either SubscribedTopicNames or SubscribedTopicRegex must be non-null when (re-)joining.")
 		}
 	}
-	if offered := s.Broker.List("group.consumer.assignors"); req.ServerAssignor != nil && !slices.Contains(offered, *req.ServerAssignor) {
+	if req.ServerAssignor == nil {
+		return nil
+	}
+	if offered := s.Broker.List("group.consumer.assignors"); !slices.Contains(offered, *req.ServerAssignor) {
 		return refuse(kerr.UnsupportedAssignor, "ServerAssignor %s is not supported. Supported assignors: %s.", *req.ServerAssignor, strings.Join(offered, ", "))
 	}
 	return nil
@@ -151,8 +154,10 @@ func (g *Group) unknown(id string) error {
 
 // checkSize refuses a new member of a full group.
 func (g *Group) checkSize(o *op.Op, known bool) error {
-	most := o.Settings.Broker.Int("group.consumer.max.size")
-	if !known && len(g.members) >= most {
+	if known {
+		return nil
+	}
+	if most := o.Settings.Broker.Int("group.consumer.max.size"); len(g.members) >= most {
 		return refuse(kerr.GroupMaxSizeReached, "The consumer group has reached its maximum capacity of %d members.", most)
 	}
 	return nil
@@ -287,7 +292,7 @@ func (g *Group) reconcile(o *op.Op, m *member, owned reported, resubscribed bool
 func (g *Group) answer(o *op.Op, t coordinator.Ticket, m *member, withAssignment bool) {
 	resp := kmsg.NewPtrConsumerGroupHeartbeatResponse()
 	id := m.id
-	resp.MemberID, resp.MemberEpoch, resp.HeartbeatIntervalMillis = &id, m.current.Epoch, int32(g.heartbeatInterval(o).Milliseconds())
+	resp.MemberID, resp.MemberEpoch, resp.HeartbeatIntervalMillis = &id, m.current.Epoch, int32(g.keys(o).heartbeatInterval.Milliseconds())
 	if withAssignment {
 		resp.Assignment = &kmsg.ConsumerGroupHeartbeatResponseAssignment{}
 		for _, tp := range listed(m.current.Assigned) {

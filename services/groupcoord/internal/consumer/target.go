@@ -61,7 +61,7 @@ func (q *question) rename(former, id string) {
 // due is when the next question may be asked. Changes that follow each other closely are answered together (KIP-1263);
 // a question that failed waits for longer, unless it has become another one.
 func (g *Group) due(o *op.Op) time.Time {
-	interval := g.setting(o, "consumer.assignment.interval.ms")
+	interval := g.keys(o).assignEvery
 	q := &g.question
 	var due time.Time
 	if g.target.TimestampMs > 0 {
@@ -212,12 +212,14 @@ type waiter struct {
 // supersede ends the wait of a request whose client has given up on it: it has sent another one. What the member is told from now on
 // must not be told to nobody.
 func (g *Group) supersede(o *op.Op, id string) {
-	g.dismiss(o, id, refuse(kerr.CoordinatorNotAvailable, "Member %s has sent another request.", id))
+	if g.waiting[id] != nil {
+		g.dismiss(o, id, refuse(kerr.CoordinatorNotAvailable, "Member %s has sent another request.", id))
+	}
 }
 
 func (g *Group) wait(o *op.Op, m *member, w *waiter) {
 	g.waiting[m.id] = w
-	o.SetTimer(g.timer(timerWait, m.id), o.Now.Add(g.heartbeatInterval(o)))
+	o.SetTimer(g.timer(timerWait, m.id), o.Now.Add(g.keys(o).heartbeatInterval))
 }
 
 // answerNow takes a member that waits towards the target that there is.

@@ -54,7 +54,7 @@ func (g *Group) Timer(o *op.Op, k op.TimerKey) {
 
 // extendSession counts the member's session from now.
 func (g *Group) extendSession(o *op.Op, m *member) {
-	timeout := g.setting(o, "consumer.session.timeout.ms")
+	timeout := g.keys(o).sessionTimeout
 	if m.classic() {
 		timeout = milliseconds(m.said.Classic.SessionTimeoutMs)
 	}
@@ -85,16 +85,24 @@ func (g *Group) clearJoinTimer(o *op.Op, id string) {
 	o.ClearTimer(g.timer(timerJoin, id))
 }
 
-func (g *Group) heartbeatInterval(o *op.Op) time.Duration {
-	return g.setting(o, "consumer.heartbeat.interval.ms")
+// keys are the group's keys as of some settings.
+type keys struct {
+	of                                             *op.Settings
+	sessionTimeout, heartbeatInterval, assignEvery time.Duration
 }
 
-// setting is a group key that counts milliseconds; what the group has no override for is the broker's.
-func (g *Group) setting(o *op.Op, key string) time.Duration {
-	if text, ok := o.Settings.Group(g.id)[key]; ok {
-		if ms, err := strconv.ParseInt(text, 10, 32); err == nil {
-			return milliseconds(int32(ms))
+// keys are looked up once for each change of settings: every heartbeat needs them.
+func (g *Group) keys(o *op.Op) *keys {
+	if g.known.of != o.Settings {
+		overrides := o.Settings.Group(g.id)
+		of := func(key string) time.Duration {
+			if ms, err := strconv.ParseInt(overrides[key], 10, 32); err == nil {
+				return milliseconds(int32(ms))
+			}
+			return o.Settings.Broker.DurationMs("group." + key)
 		}
+		g.known = keys{of: o.Settings, sessionTimeout: of("consumer.session.timeout.ms"), heartbeatInterval: of("consumer.heartbeat.interval.ms"),
+			assignEvery: of("consumer.assignment.interval.ms")}
 	}
-	return o.Settings.Broker.DurationMs("group." + key)
+	return &g.known
 }
