@@ -209,9 +209,11 @@ func TestLoadsTakeTurns(t *testing.T) {
 			w.r.Own(100+id, w.log.move(100+id))
 		}
 		synctest.Wait()
+		w.log.mu.Lock()
 		if starts := 5; reads != starts+2 {
 			t.Errorf("%d reads at once", reads-starts)
 		}
+		w.log.mu.Unlock()
 		time.Sleep(3 * time.Second)
 		synctest.Wait()
 		if n := w.r.count(); n[stateActive] != 5 {
