@@ -7,7 +7,6 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
-	"github.com/cauce-stream/cauce/libs/coordinator"
 	"github.com/cauce-stream/cauce/libs/metadata"
 	"github.com/cauce-stream/cauce/services/groupcoord/internal/op"
 	"github.com/cauce-stream/cauce/services/groupcoord/internal/schema"
@@ -65,10 +64,9 @@ func (s *Store) Commit(o *op.Op, req *kmsg.OffsetCommitRequest) *kmsg.OffsetComm
 	return resp
 }
 
-// CommitInTransaction stores offsets that count when the producer commits its transaction.
+// CommitInTransaction stores offsets that count when the transaction is committed that the operation is part of.
 func (s *Store) CommitInTransaction(o *op.Op, req *kmsg.TxnOffsetCommitRequest) *kmsg.TxnOffsetCommitResponse {
 	resp := kmsg.NewPtrTxnOffsetCommitResponse()
-	o.InTransaction(coordinator.Producer{ID: req.ProducerID, Epoch: req.ProducerEpoch})
 	c := commit{group: req.Group, expireMs: -1}
 	for i := range req.Topics {
 		t := &req.Topics[i]

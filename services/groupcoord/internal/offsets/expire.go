@@ -14,20 +14,21 @@ type Retention struct {
 	SinceMs int64
 }
 
-// Expire deletes the offsets of a group that were kept for long enough, and says whether the group has none left. Offsets of
-// topics that are subscribed to stay, and those that the operation had no room to delete.
-func (s *Store) Expire(o *op.Op, group string, r Retention, subscribed func(topic string) bool) bool {
+// Expire deletes the offsets of a group that were kept for long enough, except those of topics that are subscribed to. none says
+// whether the group has no offsets any more, all whether there was room to delete what was to be deleted.
+func (s *Store) Expire(o *op.Op, group string, r Retention, subscribed func(topic string) bool) (none, all bool) {
 	if r.Expires {
 		kept := time.Duration(o.Settings.Broker.Int("offsets.retention.minutes")) * time.Minute
 		for _, at := range s.committed[group].ordered() {
-			if !subscribed(at.topic) && !s.unstable(group, at) && s.committed[group][at].expired(o.Now.UnixMilli(), kept, r) {
-				if !forget(o, group, at) {
-					return false
-				}
+			if subscribed(at.topic) || s.unstable(group, at) || !s.committed[group][at].expired(o.Now.UnixMilli(), kept, r) {
+				continue
+			}
+			if !forget(o, group, at) {
+				return false, false
 			}
 		}
 	}
-	return len(s.committed[group]) == 0 && len(s.pending[group]) == 0
+	return len(s.committed[group]) == 0 && len(s.pending[group]) == 0, true
 }
 
 func (e entry) expired(nowMs int64, kept time.Duration, r Retention) bool {

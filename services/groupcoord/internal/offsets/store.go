@@ -170,16 +170,9 @@ func (s *Store) groups() []string {
 	return slices.Compact(all)
 }
 
-// tombstoneBytes is more than what the deletion of an offset takes: the names of a group and of a topic are strings of 32,767
-// bytes at most.
-const tombstoneBytes = 64 << 10
-
-// Room says whether an operation can delete another offset. What had no room is left for the next operation.
-func Room(o *op.Op) bool { return o.Room(tombstoneBytes) }
-
-// forget has an offset deleted, and what open transactions have in its place. It says false when there is no room.
+// forget has an offset deleted, and what open transactions have in its place. It says false when the operation has no room.
 func forget(o *op.Op, group string, at partition) bool {
-	if !Room(o) {
+	if !o.Room(len(group) + len(at.topic) + fixedBytes) {
 		return false
 	}
 	o.Emit(&schema.OffsetCommit{Group: group, Topic: at.topic, Partition: at.index})

@@ -1,7 +1,8 @@
 package shard
 
 import (
-	"github.com/cauce-stream/cauce/services/groupcoord/internal/offsets"
+	"time"
+
 	"github.com/cauce-stream/cauce/services/groupcoord/internal/op"
 )
 
@@ -21,13 +22,13 @@ func (m *Machine) expire(o *op.Op) {
 			continue
 		}
 		g := m.groups[id]
-		forgotten := m.offsets.Expire(o, id, g.Retention(), g.Subscribed)
-		if !offsets.Room(o) {
+		none, all := m.offsets.Expire(o, id, g.Retention(), g.Subscribed)
+		if !all || none && g.Empty() && !roomToClose(o, id) {
 			m.expiryFrom = id
-			o.SetTimer(op.TimerKey{Kind: expiryTimer}, o.Now)
+			o.SetTimer(op.TimerKey{Kind: expiryTimer}, m.next(o))
 			return
 		}
-		if forgotten && g.Empty() {
+		if none && g.Empty() {
 			g.Close(o)
 		}
 	}
@@ -38,6 +39,20 @@ func (m *Machine) expire(o *op.Op) {
 // deleteTopics deletes the offsets of topics that the image does not have any more.
 func (m *Machine) deleteTopics(o *op.Op) {
 	if !m.offsets.DeleteTopics(o) {
-		o.SetTimer(op.TimerKey{Kind: topicsTimer}, o.Now)
+		o.SetTimer(op.TimerKey{Kind: topicsTimer}, m.next(o))
 	}
+}
+
+// next is when to go on with what the operation had no room for: at once, unless a batch cannot hold even one record.
+func (m *Machine) next(o *op.Op) time.Time {
+	if len(o.Step().Records) == 0 {
+		return o.Now.Add(m.expiryEvery)
+	}
+	return o.Now
+}
+
+// roomToClose says whether the operation has room for the tombstones of an empty group.
+func roomToClose(o *op.Op, id string) bool {
+	const tombstones, fixedBytes = 8, 64
+	return o.Room(tombstones * (len(id) + fixedBytes))
 }

@@ -147,8 +147,8 @@ func (m *Machine) Loaded(now time.Time) coordinator.Step {
 	for _, id := range m.ids() {
 		m.groups[id].Loaded(o)
 	}
-	m.deleteTopics(o)
 	m.armExpiry(o)
+	m.deleteTopics(o)
 	return o.Step()
 }
 

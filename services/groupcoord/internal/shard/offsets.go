@@ -152,7 +152,7 @@ func (m *Machine) deleteGroup(o *op.Op, id string) error {
 		return kerr.GroupIDNotFound
 	case !g.Empty():
 		return kerr.NonEmptyGroup
-	case !m.offsets.DeleteAll(o, id) || !offsets.Room(o):
+	case !m.offsets.DeleteAll(o, id) || !roomToClose(o, id):
 		return kerr.CoordinatorLoadInProgress // clients try again, and the rest of the offsets goes then
 	}
 	g.Close(o)
