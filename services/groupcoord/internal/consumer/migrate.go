@@ -3,6 +3,7 @@ package consumer
 import (
 	"errors"
 	"slices"
+	"strings"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -24,6 +25,7 @@ type upgraded struct {
 	id       string
 	said     schema.MemberMetadata
 	assigned schema.OwnedPartitions
+	claimed  reported
 }
 
 // PrepareUpgrade reads what the members of a classic group have said and got, under the protocol of its generation. The
@@ -42,7 +44,19 @@ func PrepareUpgrade(im *metadata.Image, group string, generation int32, protocol
 		taken.set(m.assigned, m.id)
 		u.members = append(u.members, *m)
 	}
-	slices.SortFunc(u.members, func(a, b upgraded) int { return slices.Compare([]byte(a.id), []byte(b.id)) })
+	// A member without an assignment, since one rebalance interrupted another, may still read from what it said it owns.
+	for i := range u.members {
+		m := &u.members[i]
+		for id, list := range m.claimed {
+			for _, p := range list {
+				if _, ok := taken[id][p]; !ok {
+					put(m.assigned, id, p, u.epoch)
+				}
+			}
+		}
+		taken.set(m.assigned, m.id)
+	}
+	slices.SortFunc(u.members, func(a, b upgraded) int { return strings.Compare(a.id, b.id) })
 	return u, nil
 }
 
@@ -85,6 +99,7 @@ func readMember(im *metadata.Image, epoch int32, protocol string, m *classic.Mem
 		u.said.RackID = *s.Rack
 	}
 	if len(m.Assignment) == 0 {
+		u.claimed = namedPartitions(im, s.OwnedPartitions)
 		return u, nil
 	}
 	var a kmsg.ConsumerMemberAssignment
