@@ -31,7 +31,7 @@ type Topic struct {
 	// Racks has, for each partition, the racks that hold a replica; nil when racks are not known.
 	Racks [][]string
 	// Lag has, for each partition, how many records the group is behind its end, or -1 for unknown; nil when it was not
-	// measured.
+	// measured (Info.WantsLag).
 	Lag []int64
 }
 

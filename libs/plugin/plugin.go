@@ -13,6 +13,8 @@ type Info struct {
 	Version string
 	// Doc is a sentence for people who choose among plugins.
 	Doc string
+	// WantsLag has Cauce measure the group's lag for each request to an assignor (Topic.Lag), which takes a while.
+	WantsLag bool
 }
 
 // Plugin is an [Assignor] or a [Partitioner]. Its methods are called from several goroutines at once.

@@ -46,7 +46,7 @@ func (s *served) Describe(context.Context, *pluginpb.DescribeRequest) (*pluginpb
 	s.redirect.Do(func() { os.Stdout, os.Stderr = s.log, s.log })
 	r := &pluginpb.DescribeResponse{}
 	for _, o := range s.offers {
-		r.Offers = append(r.Offers, &pluginpb.Offer{Kind: o.kind(), Name: o.info.Name, Version: o.info.Version, Doc: o.info.Doc})
+		r.Offers = append(r.Offers, &pluginpb.Offer{Kind: o.kind(), Name: o.info.Name, Version: o.info.Version, Doc: o.info.Doc, WantsLag: o.info.WantsLag})
 	}
 	return r, nil
 }

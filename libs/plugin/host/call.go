@@ -60,6 +60,16 @@ func (h *Host) Assign(ctx context.Context, name string, r *plugin.Request) (plug
 	return answer, err
 }
 
+// WantsLag says whether the assignor of that name uses the group's lag.
+func (h *Host) WantsLag(ctx context.Context, name string) (bool, error) {
+	key := offerKey{pluginpb.Kind_KIND_ASSIGNOR, name}
+	_, o, err := h.find(ctx, key)
+	if err != nil {
+		return false, fmt.Errorf("%s: %w", key, err)
+	}
+	return o.wantsLag, nil
+}
+
 // Partition asks the partitioner of that name for one partition for each record.
 func (h *Host) Partition(ctx context.Context, name, topic string, partitions int32, records []plugin.Record) ([]int32, error) {
 	request := &pluginpb.PartitionRequest{Partitioner: name, Topic: topic, Partitions: partitions}
@@ -118,7 +128,7 @@ func (h *Host) call(ctx context.Context, key offerKey, invoke func(context.Conte
 }
 
 func (h *Host) attempt(ctx context.Context, key offerKey, invoke func(context.Context, *process) error) (outcome string, err error) {
-	f, err := h.find(ctx, key.kind, key.name)
+	f, _, err := h.find(ctx, key)
 	if err != nil {
 		return outcomeUnknown, err
 	}

@@ -15,8 +15,6 @@ import (
 	"time"
 
 	"go.uber.org/zap"
-
-	"github.com/cauce-stream/cauce/libs/plugin/pluginpb"
 )
 
 // States of a file, as List tells them.
@@ -316,10 +314,15 @@ func (f *file) state() string {
 	return stateStopped
 }
 
-func (f *file) offering(kind pluginpb.Kind, name string) bool {
+// offering returns what the file says of a plugin.
+func (f *file) offering(key offerKey) (offer, bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return slices.ContainsFunc(f.offers, func(o offer) bool { return o.kind == kind && o.name == name })
+	i := slices.IndexFunc(f.offers, func(o offer) bool { return o.kind == key.kind && o.name == key.name })
+	if i < 0 {
+		return offer{}, false
+	}
+	return f.offers[i], true
 }
 
 func checksum(path string) (string, error) {

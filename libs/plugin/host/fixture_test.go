@@ -54,7 +54,7 @@ func serveUntilKilled(folder string) {
 type faulty struct{ version string }
 
 func (f faulty) Info() plugin.Info {
-	return plugin.Info{Name: "faulty", Version: f.version, Doc: "fails in every way"}
+	return plugin.Info{Name: "faulty", Version: f.version, Doc: "fails in every way", WantsLag: true}
 }
 
 func (f faulty) Assign(ctx context.Context, r *plugin.Request) (plugin.Response, error) {

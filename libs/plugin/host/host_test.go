@@ -263,6 +263,18 @@ func TestACrashingProgramIsStartedWithBackoff(t *testing.T) {
 	}
 }
 
+func TestWantsLag(t *testing.T) {
+	folder := t.TempDir()
+	install(t, folder, "faults", "1")
+	h, _ := start(t, folder, Config{})
+	if wants, err := h.WantsLag(t.Context(), "faulty"); err != nil || !wants {
+		t.Errorf("faulty: %v, %v", wants, err)
+	}
+	if _, err := h.WantsLag(t.Context(), "none"); err == nil || !strings.Contains(err.Error(), "assignor none: no program") {
+		t.Errorf("none: %v", err)
+	}
+}
+
 func TestPartition(t *testing.T) {
 	folder := t.TempDir()
 	install(t, folder, "faults", "1")

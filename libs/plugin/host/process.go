@@ -44,10 +44,11 @@ type process struct {
 
 // offer is one plugin of a file.
 type offer struct {
-	kind    pluginpb.Kind
-	name    string
-	version string
-	doc     string
+	kind     pluginpb.Kind
+	name     string
+	version  string
+	doc      string
+	wantsLag bool
 }
 
 // startProcess starts a file and asks what it offers. On an error nothing is left of the process. abort ends the attempt.
@@ -100,7 +101,7 @@ func (p *process) connect(ctx context.Context) error {
 		if !plugin.ValidName(o.Name) {
 			return fmt.Errorf("it offers a plugin with the name %q: 1 to 64 letters, digits, '.', '_' and '-' are allowed", o.Name)
 		}
-		p.offers = append(p.offers, offer{kind: o.Kind, name: o.Name, version: cut(o.Version), doc: cut(o.Doc)})
+		p.offers = append(p.offers, offer{kind: o.Kind, name: o.Name, version: cut(o.Version), doc: cut(o.Doc), wantsLag: o.WantsLag})
 	}
 	return nil
 }

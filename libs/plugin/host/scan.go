@@ -155,26 +155,26 @@ func visible(folder string) ([]string, error) {
 }
 
 // find returns the file that offers a plugin; it looks through the folders when none is known to.
-func (h *Host) find(ctx context.Context, kind pluginpb.Kind, name string) (*file, error) {
-	if f := h.offering(kind, name); f != nil {
-		return f, nil
+func (h *Host) find(ctx context.Context, key offerKey) (*file, offer, error) {
+	if f, o := h.offering(key); f != nil {
+		return f, o, nil
 	}
 	if err := h.scan(ctx); err != nil {
-		return nil, fmt.Errorf("looking for it in plugin.path: %w", err)
+		return nil, offer{}, fmt.Errorf("looking for it in plugin.path: %w", err)
 	}
-	if f := h.offering(kind, name); f != nil {
-		return f, nil
+	if f, o := h.offering(key); f != nil {
+		return f, o, nil
 	}
-	return nil, h.notFound(kind)
+	return nil, offer{}, h.notFound(key.kind)
 }
 
-func (h *Host) offering(kind pluginpb.Kind, name string) *file {
+func (h *Host) offering(key offerKey) (*file, offer) {
 	for _, f := range h.snapshot() {
-		if f.offering(kind, name) {
-			return f
+		if o, ok := f.offering(key); ok {
+			return f, o
 		}
 	}
-	return nil
+	return nil, offer{}
 }
 
 func (h *Host) snapshot() []*file {

@@ -161,11 +161,13 @@ func (x *DescribeResponse) GetOffers() []*Offer {
 
 // Offer is one plugin of a process. Kind and name identify it; the service of its kind gets the name with each call.
 type Offer struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Kind          Kind                   `protobuf:"varint,1,opt,name=kind,proto3,enum=cauce.plugin.v1.Kind" json:"kind,omitempty"`
-	Name          string                 `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
-	Version       string                 `protobuf:"bytes,3,opt,name=version,proto3" json:"version,omitempty"`
-	Doc           string                 `protobuf:"bytes,4,opt,name=doc,proto3" json:"doc,omitempty"`
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	Kind    Kind                   `protobuf:"varint,1,opt,name=kind,proto3,enum=cauce.plugin.v1.Kind" json:"kind,omitempty"`
+	Name    string                 `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
+	Version string                 `protobuf:"bytes,3,opt,name=version,proto3" json:"version,omitempty"`
+	Doc     string                 `protobuf:"bytes,4,opt,name=doc,proto3" json:"doc,omitempty"`
+	// An assignor's requests have the group's lag. Measuring takes time, so it is done for those that use it only.
+	WantsLag      bool `protobuf:"varint,5,opt,name=wants_lag,json=wantsLag,proto3" json:"wants_lag,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -228,6 +230,13 @@ func (x *Offer) GetDoc() string {
 	return ""
 }
 
+func (x *Offer) GetWantsLag() bool {
+	if x != nil {
+		return x.WantsLag
+	}
+	return false
+}
+
 var File_catalog_proto protoreflect.FileDescriptor
 
 const file_catalog_proto_rawDesc = "" +
@@ -235,12 +244,13 @@ const file_catalog_proto_rawDesc = "" +
 	"\rcatalog.proto\x12\x0fcauce.plugin.v1\"\x11\n" +
 	"\x0fDescribeRequest\"B\n" +
 	"\x10DescribeResponse\x12.\n" +
-	"\x06offers\x18\x01 \x03(\v2\x16.cauce.plugin.v1.OfferR\x06offers\"r\n" +
+	"\x06offers\x18\x01 \x03(\v2\x16.cauce.plugin.v1.OfferR\x06offers\"\x8f\x01\n" +
 	"\x05Offer\x12)\n" +
 	"\x04kind\x18\x01 \x01(\x0e2\x15.cauce.plugin.v1.KindR\x04kind\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x18\n" +
 	"\aversion\x18\x03 \x01(\tR\aversion\x12\x10\n" +
-	"\x03doc\x18\x04 \x01(\tR\x03doc*e\n" +
+	"\x03doc\x18\x04 \x01(\tR\x03doc\x12\x1b\n" +
+	"\twants_lag\x18\x05 \x01(\bR\bwantsLag*e\n" +
 	"\x04Kind\x12\x14\n" +
 	"\x10KIND_UNSPECIFIED\x10\x00\x12\x11\n" +
 	"\rKIND_ASSIGNOR\x10\x01\x12\x14\n" +

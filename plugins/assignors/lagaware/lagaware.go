@@ -17,7 +17,8 @@ type Assignor struct{}
 
 // Info names it.
 func (Assignor) Info() plugin.Info {
-	return plugin.Info{Name: "lag-aware", Version: "1.0.0", Doc: "Balances by measured lag, and lets differences of a fifth be."}
+	return plugin.Info{Name: "lag-aware", Version: "1.0.0", WantsLag: true,
+		Doc: "Balances by measured lag, and lets differences of a fifth be."}
 }
 
 const (
