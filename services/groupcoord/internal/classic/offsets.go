@@ -13,29 +13,29 @@ import (
 
 // AdmitCommit says whether offsets may be committed by whom asks, and takes it for a heartbeat. Transactions commit whatever the
 // group is doing: their producers do not expect to hear of a rebalance.
-func (g *Group) AdmitCommit(o *op.Op, by offsets.Committer) error {
+func (g *Group) AdmitCommit(o *op.Op, by offsets.Committer) (offsets.Admission, error) {
 	if by.Epoch < 0 && g.state == Empty {
-		return nil // offsets are stored for someone who is not a member
+		return nil, nil // offsets are stored for someone who is not a member
 	}
 	if by.Epoch < 0 && by.MemberID == "" && by.InstanceID == nil {
 		if by.Transactional {
-			return nil
+			return nil, nil
 		}
-		return kerr.UnknownMemberID
+		return nil, kerr.UnknownMemberID
 	}
 	if err := g.check(by.MemberID, by.InstanceID); err != nil {
-		return err
+		return nil, err
 	}
 	switch {
 	case by.Epoch != g.generation:
-		return kerr.IllegalGeneration
+		return nil, kerr.IllegalGeneration
 	case by.Transactional:
-		return nil
+		return nil, nil
 	case g.state == CompletingRebalance:
-		return kerr.RebalanceInProgress
+		return nil, kerr.RebalanceInProgress
 	}
 	g.keepAlive(o, g.members[by.MemberID])
-	return nil
+	return nil, nil
 }
 
 // AdmitFetch lets anyone read the group's offsets.

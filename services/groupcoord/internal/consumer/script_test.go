@@ -474,7 +474,7 @@ func names(a kmsg.Assignment) string {
 	return fmt.Sprint(all)
 }
 
-// commit MEMBER epoch=N [v=9] [transactional]
+// commit MEMBER epoch=N [v=9] [transactional] [of=(a:0)]: whether a commit is let in, and for which partitions.
 func scriptCommit(w *world, d *datadriven.TestData) string {
 	by := offsets.Committer{MemberID: d.CmdArgs[0].Key, Epoch: number(d, "epoch", -1), Version: int16(number(d, "v", 9)), Transactional: d.HasArg("transactional")}
 	if by.MemberID == "-" {
@@ -482,8 +482,19 @@ func scriptCommit(w *world, d *datadriven.TestData) string {
 	}
 	var text string
 	w.do(func(o *op.Op) {
-		if err := w.group.AdmitCommit(o, by); err != nil {
+		admit, err := w.group.AdmitCommit(o, by)
+		if err != nil {
 			text = failed(codeOf(err), nil) + ": " + err.Error() + "\n"
+		}
+		for id, partitions := range w.partitions(list(d, "of")) {
+			for _, p := range partitions {
+				if admit == nil {
+					continue
+				}
+				if err := admit(id, p); err != nil {
+					text += failed(codeOf(err), nil) + ": " + err.Error() + "\n"
+				}
+			}
 		}
 	})
 	return text

@@ -34,18 +34,23 @@ type Committer struct {
 	Transactional bool
 }
 
+// Admission says whether the committer may commit for a partition; nil where it may for all. A member's right to a partition may be
+// younger than the epoch that it commits at.
+type Admission func(topic metadata.TopicID, partition int32) error
+
 // commit is the commit of offsets for one topic.
 type commit struct {
 	group string
+	admit Admission
 	topic *metadata.Topic
 	// expireMs is when the offsets expire, in milliseconds since 1970; -1 where the group's rules decide.
 	expireMs int64
 }
 
 // Commit stores the offsets of a request whose sender the group has admitted.
-func (s *Store) Commit(o *op.Op, req *kmsg.OffsetCommitRequest) *kmsg.OffsetCommitResponse {
+func (s *Store) Commit(o *op.Op, req *kmsg.OffsetCommitRequest, admit Admission) *kmsg.OffsetCommitResponse {
 	resp := kmsg.NewPtrOffsetCommitResponse()
-	c := commit{group: req.Group, expireMs: expireMs(o, req)}
+	c := commit{group: req.Group, admit: admit, expireMs: expireMs(o, req)}
 	for i := range req.Topics {
 		t := &req.Topics[i]
 		out := kmsg.NewOffsetCommitResponseTopic()
@@ -65,9 +70,9 @@ func (s *Store) Commit(o *op.Op, req *kmsg.OffsetCommitRequest) *kmsg.OffsetComm
 }
 
 // CommitInTransaction stores offsets that count when the transaction is committed that the operation is part of.
-func (s *Store) CommitInTransaction(o *op.Op, req *kmsg.TxnOffsetCommitRequest) *kmsg.TxnOffsetCommitResponse {
+func (s *Store) CommitInTransaction(o *op.Op, req *kmsg.TxnOffsetCommitRequest, admit Admission) *kmsg.TxnOffsetCommitResponse {
 	resp := kmsg.NewPtrTxnOffsetCommitResponse()
-	c := commit{group: req.Group, expireMs: -1}
+	c := commit{group: req.Group, admit: admit, expireMs: -1}
 	for i := range req.Topics {
 		t := &req.Topics[i]
 		out := kmsg.NewTxnOffsetCommitResponseTopic()
@@ -104,6 +109,11 @@ func find(o *op.Op, name string, id metadata.TopicID, byID bool) (*metadata.Topi
 func (c *commit) write(o *op.Op, unknown error, index int32, offset int64, leaderEpoch int32, text *string) error {
 	if unknown != nil {
 		return unknown
+	}
+	if c.admit != nil {
+		if err := c.admit(c.topic.ID, index); err != nil {
+			return err
+		}
 	}
 	v := &schema.OffsetValue{Offset: offset, LeaderEpoch: leaderEpoch, CommitTimestampMs: o.Now.UnixMilli(), ExpireTimestampMs: c.expireMs, TopicID: c.topic.ID}
 	if text != nil {

@@ -335,8 +335,16 @@ func TestEmptyGroupsChangeKind(t *testing.T) {
 	if err := commit("m", 1); err != nil {
 		t.Errorf("commit of a member: %v", err)
 	}
-	if err := commit("m", 2); !errors.Is(err, kerr.StaleMemberEpoch) {
-		t.Errorf("commit at another epoch: %v", err)
+	for _, epoch := range []int32{0, 2} { // before the member had the partition, and in the future
+		if err := commit("m", epoch); !errors.Is(err, kerr.StaleMemberEpoch) {
+			t.Errorf("commit at epoch %d: %v", epoch, err)
+		}
+		p := kmsg.NewTxnOffsetCommitRequestTopicPartition()
+		_, r := m.request(&kmsg.TxnOffsetCommitRequest{Version: 5, Group: "g", MemberID: "m", Generation: epoch, ProducerID: 1,
+			Topics: []kmsg.TxnOffsetCommitRequestTopic{{Topic: "a", Partitions: []kmsg.TxnOffsetCommitRequestTopicPartition{p}}}})
+		if err := kerr.ErrorForCode(r.(*kmsg.TxnOffsetCommitResponse).Topics[0].Partitions[0].ErrorCode); !errors.Is(err, kerr.IllegalGeneration) {
+			t.Errorf("commit of a transaction at epoch %d: %v", epoch, err)
+		}
 	}
 	_, r := m.request(&kmsg.ListGroupsRequest{Version: 5})
 	if g := r.(*kmsg.ListGroupsResponse).Groups; len(g) != 1 || g[0].GroupType != "consumer" || g[0].GroupState != "Stable" || g[0].ProtocolType != "consumer" {

@@ -43,7 +43,7 @@ type group interface {
 	Close(o *op.Op)
 
 	// AdmitCommit says whether offsets may be committed, AdmitFetch whether they may be read, AdmitDelete whether they may be deleted.
-	AdmitCommit(o *op.Op, by offsets.Committer) error
+	AdmitCommit(o *op.Op, by offsets.Committer) (offsets.Admission, error)
 	AdmitFetch(memberID string, memberEpoch int32) error
 	AdmitDelete() error
 	// Subscribed says whether members may read a topic, so that its offsets are kept.

@@ -9,6 +9,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/cauce-stream/cauce/libs/coordinator"
+	"github.com/cauce-stream/cauce/libs/metadata"
 	"github.com/cauce-stream/cauce/services/groupcoord/internal/classic"
 	"github.com/cauce-stream/cauce/services/groupcoord/internal/offsets"
 	"github.com/cauce-stream/cauce/services/groupcoord/internal/op"
@@ -34,10 +35,10 @@ func asKafka(err error) *kerr.Error {
 func (m *Machine) OffsetCommit(now time.Time, t coordinator.Ticket, req *kmsg.OffsetCommitRequest) coordinator.Step {
 	o := m.begin(now)
 	by := offsets.Committer{MemberID: req.MemberID, InstanceID: req.InstanceID, Epoch: req.Generation, Version: req.Version}
-	if err := m.admitCommit(o, req.Group, by); err != nil {
+	if admit, err := m.admitCommit(o, req.Group, by); err != nil {
 		o.Answer(t, Refuse(req, asKafka(err)))
 	} else {
-		o.Answer(t, m.offsets.Commit(o, req))
+		o.Answer(t, m.offsets.Commit(o, req, admit))
 	}
 	return o.Step()
 }
@@ -46,36 +47,47 @@ func (m *Machine) OffsetCommit(now time.Time, t coordinator.Ticket, req *kmsg.Of
 func (m *Machine) TxnOffsetCommit(now time.Time, t coordinator.Ticket, req *kmsg.TxnOffsetCommitRequest) coordinator.Step {
 	o := m.beginTransactional(now, coordinator.Producer{ID: req.ProducerID, Epoch: req.ProducerEpoch})
 	by := offsets.Committer{MemberID: req.MemberID, InstanceID: req.InstanceID, Epoch: req.Generation, Version: req.Version, Transactional: true}
-	err := m.admitCommit(o, req.Group, by)
+	admit, err := m.admitCommit(o, req.Group, by)
 	if req.Group == "" {
 		err = kerr.InvalidGroupID
 	}
-	switch {
-	case errors.Is(err, kerr.StaleMemberEpoch):
-		o.Answer(t, Refuse(req, kerr.IllegalGeneration)) // what producers know
+	switch err = toProducer(err); {
 	case err != nil:
 		o.Answer(t, Refuse(req, asKafka(err)))
 	default:
-		o.Answer(t, m.offsets.CommitInTransaction(o, req))
+		o.Answer(t, m.offsets.CommitInTransaction(o, req, func(id metadata.TopicID, partition int32) error {
+			if admit == nil {
+				return nil
+			}
+			return toProducer(admit(id, partition))
+		}))
 	}
 	return o.Step()
 }
 
+// toProducer is an error in the words that producers know.
+func toProducer(err error) error {
+	if errors.Is(err, kerr.StaleMemberEpoch) {
+		return kerr.IllegalGeneration
+	}
+	return err
+}
+
 // admitCommit says whether offsets may be committed. A group that does not exist is made by the first commit of someone who is
 // no member; the empty id is a group like any other.
-func (m *Machine) admitCommit(o *op.Op, group string, by offsets.Committer) error {
+func (m *Machine) admitCommit(o *op.Op, group string, by offsets.Committer) (offsets.Admission, error) {
 	g := m.groups[group]
 	switch {
 	case len(group) > math.MaxInt16:
-		return kerr.InvalidGroupID
+		return nil, kerr.InvalidGroupID
 	case g != nil:
 		return g.AdmitCommit(o, by)
 	case by.Epoch < 0:
-		return nil
+		return nil, nil
 	case !by.Transactional && by.Version >= saysGroupIsUnknown:
-		return kerr.GroupIDNotFound
+		return nil, kerr.GroupIDNotFound
 	}
-	return kerr.IllegalGeneration
+	return nil, kerr.IllegalGeneration
 }
 
 // OffsetFetch answers for the groups of a request of any version, each of which must be of this shard.
