@@ -144,14 +144,6 @@ func refuseConsumer(id string, err error) kmsg.ConsumerGroupDescribeResponseGrou
 	return out
 }
 
-func refuseConsumerDescribe(req *kmsg.ConsumerGroupDescribeRequest, err *kerr.Error) *kmsg.ConsumerGroupDescribeResponse {
-	resp := kmsg.NewPtrConsumerGroupDescribeResponse()
-	for _, id := range req.Groups {
-		resp.Groups = append(resp.Groups, refuseConsumer(id, err))
-	}
-	return resp
-}
-
 // Assigned brings the answer of an assignor to a job that is an [assignment.Input]: what it assigns, or why it does not. The answer
 // need not be right: it is checked. There must be one answer to each job while the shard is here.
 func (m *Machine) Assigned(now time.Time, group string, epoch int32, out assignment.Output, err error) coordinator.Step {

@@ -387,15 +387,3 @@ func TestDeleteConsumerGroup(t *testing.T) {
 		t.Error("the log has a group")
 	}
 }
-
-// TestWholeConsumerRequestsAreRefused: every group of the request hears the error.
-func TestWholeConsumerRequestsAreRefused(t *testing.T) {
-	hb := Refuse(&kmsg.ConsumerGroupHeartbeatRequest{}, kerr.NotCoordinator).(*kmsg.ConsumerGroupHeartbeatResponse)
-	if hb.ErrorCode != kerr.NotCoordinator.Code {
-		t.Errorf("%+v", hb)
-	}
-	d := Refuse(&kmsg.ConsumerGroupDescribeRequest{Groups: []string{"g", "h"}}, kerr.NotCoordinator).(*kmsg.ConsumerGroupDescribeResponse)
-	if len(d.Groups) != 2 || d.Groups[1].Group != "h" || d.Groups[1].ErrorCode != kerr.NotCoordinator.Code {
-		t.Errorf("%+v", d)
-	}
-}

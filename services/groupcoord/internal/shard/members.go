@@ -8,6 +8,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/cauce-stream/cauce/libs/coordinator"
+	"github.com/cauce-stream/cauce/libs/kafka/groupapi"
 	"github.com/cauce-stream/cauce/services/groupcoord/internal/classic"
 	"github.com/cauce-stream/cauce/services/groupcoord/internal/op"
 )
@@ -50,7 +51,7 @@ func (m *Machine) SyncGroup(now time.Time, t coordinator.Ticket, req *kmsg.SyncG
 	if g := m.groups[req.Group]; g != nil && req.Group != "" {
 		g.Sync(o, t, req)
 	} else {
-		o.Answer(t, Refuse(req, noGroup(req.Group)))
+		o.Answer(t, groupapi.Refuse(req, noGroup(req.Group)))
 	}
 	return o.Step()
 }
@@ -61,7 +62,7 @@ func (m *Machine) Heartbeat(now time.Time, t coordinator.Ticket, req *kmsg.Heart
 	if g := m.groups[req.Group]; g != nil && req.Group != "" {
 		g.Heartbeat(o, t, req)
 	} else {
-		o.Answer(t, Refuse(req, noGroup(req.Group)))
+		o.Answer(t, groupapi.Refuse(req, noGroup(req.Group)))
 	}
 	return o.Step()
 }
@@ -71,7 +72,7 @@ func (m *Machine) LeaveGroup(now time.Time, t coordinator.Ticket, req *kmsg.Leav
 	o := m.begin(now)
 	switch g := m.groups[req.Group]; {
 	case invalidGroup(req.Group):
-		o.Answer(t, Refuse(req, kerr.InvalidGroupID))
+		o.Answer(t, groupapi.Refuse(req, kerr.InvalidGroupID))
 	case g == nil:
 		o.Answer(t, classic.LeaveResponse(req, func(kmsg.LeaveGroupRequestMember) error { return kerr.UnknownMemberID }))
 	default:

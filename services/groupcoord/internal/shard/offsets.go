@@ -9,18 +9,15 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/cauce-stream/cauce/libs/coordinator"
+	"github.com/cauce-stream/cauce/libs/kafka/groupapi"
 	"github.com/cauce-stream/cauce/libs/metadata"
 	"github.com/cauce-stream/cauce/services/groupcoord/internal/classic"
 	"github.com/cauce-stream/cauce/services/groupcoord/internal/offsets"
 	"github.com/cauce-stream/cauce/services/groupcoord/internal/op"
 )
 
-const (
-	// saysGroupIsUnknown is the first version of OffsetCommit that tells a member so.
-	saysGroupIsUnknown = 9
-	// fetchesSeveral is the first version of OffsetFetch for several groups.
-	fetchesSeveral = 8
-)
+// saysGroupIsUnknown is the first version of OffsetCommit that tells a member so.
+const saysGroupIsUnknown = 9
 
 // asKafka is the Kafka error that err is or wraps.
 func asKafka(err error) *kerr.Error {
@@ -36,7 +33,7 @@ func (m *Machine) OffsetCommit(now time.Time, t coordinator.Ticket, req *kmsg.Of
 	o := m.begin(now)
 	by := offsets.Committer{MemberID: req.MemberID, InstanceID: req.InstanceID, Epoch: req.Generation, Version: req.Version}
 	if admit, err := m.admitCommit(o, req.Group, by); err != nil {
-		o.Answer(t, Refuse(req, asKafka(err)))
+		o.Answer(t, groupapi.Refuse(req, asKafka(err)))
 	} else {
 		o.Answer(t, m.offsets.Commit(o, req, admit))
 	}
@@ -53,7 +50,7 @@ func (m *Machine) TxnOffsetCommit(now time.Time, t coordinator.Ticket, req *kmsg
 	}
 	switch err = toProducer(err); {
 	case err != nil:
-		o.Answer(t, Refuse(req, asKafka(err)))
+		o.Answer(t, groupapi.Refuse(req, asKafka(err)))
 	default:
 		o.Answer(t, m.offsets.CommitInTransaction(o, req, func(id metadata.TopicID, partition int32) error {
 			if admit == nil {
@@ -90,36 +87,6 @@ func (m *Machine) admitCommit(o *op.Op, group string, by offsets.Committer) (off
 	return nil, kerr.IllegalGeneration
 }
 
-// OffsetFetch answers for the groups of a request of any version, each of which must be of this shard.
-func (m *Machine) OffsetFetch(now time.Time, t coordinator.Ticket, req *kmsg.OffsetFetchRequest) coordinator.Step {
-	o := m.begin(now)
-	resp := kmsg.NewPtrOffsetFetchResponse()
-	if req.Version >= fetchesSeveral {
-		for i := range req.Groups {
-			resp.Groups = append(resp.Groups, m.fetch(o, &req.Groups[i], req))
-		}
-	} else {
-		g := fetchOfOne(req)
-		ofOne(resp, req, m.fetch(o, &g, req))
-	}
-	o.Answer(t, resp)
-	return o.Step()
-}
-
-// fetch answers for one group. One that does not exist has no offsets.
-func (m *Machine) fetch(o *op.Op, g *kmsg.OffsetFetchRequestGroup, req *kmsg.OffsetFetchRequest) kmsg.OffsetFetchResponseGroup {
-	if known := m.groups[g.Group]; known != nil {
-		memberID := ""
-		if g.MemberID != nil {
-			memberID = *g.MemberID
-		}
-		if err := known.AdmitFetch(memberID, g.MemberEpoch); err != nil {
-			return refuseFetch(g, asKafka(err))
-		}
-	}
-	return m.offsets.Fetch(o, g, req.Version, req.RequireStable)
-}
-
 // OffsetDelete deletes offsets of topics that no member subscribes to.
 func (m *Machine) OffsetDelete(now time.Time, t coordinator.Ticket, req *kmsg.OffsetDeleteRequest) coordinator.Step {
 	o := m.begin(now)
@@ -134,7 +101,7 @@ func (m *Machine) OffsetDelete(now time.Time, t coordinator.Ticket, req *kmsg.Of
 		err = g.AdmitDelete()
 	}
 	if err != nil {
-		o.Answer(t, Refuse(req, asKafka(err)))
+		o.Answer(t, groupapi.Refuse(req, asKafka(err)))
 	} else {
 		o.Answer(t, m.offsets.Delete(o, req, g.Subscribed))
 	}
