@@ -24,6 +24,7 @@ import (
 	"github.com/cauce-stream/cauce/libs/plugin/host"
 	"github.com/cauce-stream/cauce/services/groupcoord/internal/api"
 	"github.com/cauce-stream/cauce/services/groupcoord/internal/assign"
+	"github.com/cauce-stream/cauce/services/groupcoord/internal/lag"
 	"github.com/cauce-stream/cauce/services/groupcoord/internal/op"
 	"github.com/cauce-stream/cauce/services/groupcoord/internal/shard"
 )
@@ -48,6 +49,7 @@ type Service struct {
 	log     *zap.Logger
 	plugins *host.Host
 	asker   *assign.Asker
+	meter   *lag.Meter
 	shards  *shardlog.Log
 	runtime *coordinator.Runtime[*shard.Machine]
 	metrics *metrics
@@ -74,11 +76,15 @@ func New(cfg Config, deps Deps) (*Service, error) {
 		return nil, fmt.Errorf("groupcoord: %w", err)
 	}
 	s.asker = assign.New(s.plugins, cfg.Static.DurationMs("group.assignor.timeout.ms"))
+	listener := cfg.Static.String("inter.broker.listener.name")
+	clientID := "groupcoord-" + strconv.Itoa(int(cfg.NodeID))
+	image := func() *metadata.Image { return s.node.Image() }
+	s.meter = lag.New(listener, clientID, image)
 	s.shards = shardlog.New(shardlog.Config{
 		Topic:    metadata.ConsumerOffsetsTopic,
-		Listener: cfg.Static.String("inter.broker.listener.name"),
-		ClientID: "groupcoord-" + strconv.Itoa(int(cfg.NodeID)),
-	}, func() *metadata.Image { return s.node.Image() })
+		Listener: listener,
+		ClientID: clientID,
+	}, image)
 	s.runtime, err = coordinator.New(coordinator.Config{
 		Name:          "group",
 		NodeID:        cfg.NodeID,
@@ -157,6 +163,7 @@ func (s *Service) Close() error {
 		s.runtime.Close()
 	}
 	s.asker.Close()
+	s.meter.Close()
 	s.shards.Close()
 	return s.plugins.Close()
 }

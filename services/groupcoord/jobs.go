@@ -18,7 +18,7 @@ func (s *Service) job(id, _ int32, job any) {
 	switch j := job.(type) {
 	case *assignment.Input:
 		asked := time.Now()
-		s.asker.Ask(j, func(out assignment.Output, err error) {
+		s.asker.Ask(j, s.measureLag(id, j), func(out assignment.Output, err error) {
 			s.metrics.assigned(j.Assignor, time.Since(asked), err)
 			s.runtime.Run(id, func(m *shard.Machine, now time.Time) coordinator.Step {
 				return m.Assigned(now, j.Group, j.Epoch, out, err)

@@ -21,6 +21,8 @@ const (
 	parallelQuestions = 4
 	// maxQuestions bounds those and the ones that wait. A group has one at a time, and asks again after a failure.
 	maxQuestions = 10_000
+	// lagShare is the part of an answer's time that measuring lag may take, as one in so many.
+	lagShare = 4
 )
 
 var (
@@ -51,9 +53,13 @@ func New(h *host.Host, timeout time.Duration) *Asker {
 	return a
 }
 
+// Lag measures how many records the group is behind, by topic of the question and by partition; -1 is unknown.
+type Lag func(ctx context.Context) [][]int64
+
 // Ask has done called once, from another goroutine, with the assignor's answer or an error that names the assignor and
-// says what is wrong. After Close nothing is called. in must not be changed any more.
-func (a *Asker) Ask(in *assignment.Input, done func(assignment.Output, error)) {
+// says what is wrong. measure is called before if the assignor wants to know; it may be nil. After Close nothing is called.
+// in must not be changed any more.
+func (a *Asker) Ask(in *assignment.Input, measure Lag, done func(assignment.Output, error)) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.closed {
@@ -65,7 +71,7 @@ func (a *Asker) Ask(in *assignment.Input, done func(assignment.Output, error)) {
 		if busy {
 			done(nil, fmt.Errorf("assignor %s: %w", in.Assignor, errBusy))
 		} else {
-			done(a.answer(in))
+			done(a.answer(in, measure))
 		}
 		a.mu.Lock()
 		a.open--
@@ -82,7 +88,7 @@ func (a *Asker) Close() {
 	a.waiting.Wait()
 }
 
-func (a *Asker) answer(in *assignment.Input) (assignment.Output, error) {
+func (a *Asker) answer(in *assignment.Input, measure Lag) (assignment.Output, error) {
 	select {
 	case a.slots <- struct{}{}:
 		defer func() { <-a.slots }()
@@ -91,7 +97,11 @@ func (a *Asker) answer(in *assignment.Input) (assignment.Output, error) {
 	}
 	ctx, cancel := context.WithTimeout(a.ctx, a.timeout)
 	defer cancel()
-	answer, err := a.host.Assign(ctx, in.Assignor, request(in))
+	question := request(in)
+	if err := a.addLag(ctx, question, in.Assignor, measure); err != nil {
+		return nil, err
+	}
+	answer, err := a.host.Assign(ctx, in.Assignor, question)
 	switch {
 	case a.ctx.Err() != nil:
 		return nil, fmt.Errorf("assignor %s: %w", in.Assignor, errClosed)
@@ -103,6 +113,20 @@ func (a *Asker) answer(in *assignment.Input) (assignment.Output, error) {
 		return nil, err
 	}
 	return out, nil
+}
+
+// addLag adds what can be measured in a part of the time that the answer may take.
+func (a *Asker) addLag(ctx context.Context, r *plugin.Request, assignor string, measure Lag) error {
+	wants, err := a.host.WantsLag(ctx, assignor)
+	if err != nil || !wants || measure == nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, a.timeout/lagShare)
+	defer cancel()
+	for i, lag := range measure(ctx) {
+		r.Topics[i].Lag = lag
+	}
+	return nil
 }
 
 // request is the question as plugins see it. Targets of topics that nobody subscribes to any more are left out.

@@ -27,7 +27,7 @@ const fixtureVariable = "ASSIGN_TEST_PLUGIN"
 
 func TestMain(m *testing.M) {
 	if os.Getenv(fixtureVariable) != "" {
-		plugin.Serve(faulty{})
+		plugin.Serve(faulty{}, curious{})
 		return
 	}
 	os.Exit(m.Run())
@@ -67,6 +67,15 @@ func (faulty) Assign(_ context.Context, r *plugin.Request) (plugin.Response, err
 	return plugin.Response{all(2, 0), all(1)}, nil
 }
 
+// curious wants to know the lag, and repeats it.
+type curious struct{}
+
+func (curious) Info() plugin.Info { return plugin.Info{Name: "curious", Version: "1", WantsLag: true} }
+
+func (curious) Assign(_ context.Context, r *plugin.Request) (plugin.Response, error) {
+	return nil, fmt.Errorf("lag %v", r.Topics[0].Lag)
+}
+
 // input is a question about two members and three partitions.
 func input(group string) *assignment.Input {
 	id := metadata.TopicID{1}
@@ -85,7 +94,7 @@ type answer struct {
 // ask starts a question.
 func ask(a *Asker, in *assignment.Input) <-chan answer {
 	answers := make(chan answer, 1)
-	a.Ask(in, func(out assignment.Output, err error) { answers <- answer{out, err} })
+	a.Ask(in, nil, func(out assignment.Output, err error) { answers <- answer{out, err} })
 	return answers
 }
 
@@ -183,6 +192,21 @@ func TestWhatAPluginSees(t *testing.T) {
 	}
 }
 
+func TestLagIsMeasuredForThoseThatWantIt(t *testing.T) {
+	a := start(t, 10*time.Second)
+	for assignor, want := range map[string]string{"curious": "lag [3 -1 0]", "faulty": "cannot decide"} {
+		in := input("error")
+		in.Assignor = assignor
+		answers := make(chan answer, 1)
+		measured := false
+		measure := func(context.Context) [][]int64 { measured = true; return [][]int64{{3, -1, 0}} }
+		a.Ask(in, measure, func(out assignment.Output, err error) { answers <- answer{out, err} })
+		if got := <-answers; got.err == nil || !strings.Contains(got.err.Error(), want) || measured != (assignor == "curious") {
+			t.Errorf("%s: %v, measured %v", assignor, got.err, measured)
+		}
+	}
+}
+
 func TestCloseEndsQuestionsThatHang(t *testing.T) {
 	a := start(t, time.Hour)
 	good(t, a)
@@ -196,7 +220,7 @@ func TestCloseEndsQuestionsThatHang(t *testing.T) {
 			t.Errorf("%v, %v", got.out, got.err)
 		}
 	}
-	a.Ask(input("good"), func(assignment.Output, error) { t.Error("called after Close") })
+	a.Ask(input("good"), nil, func(assignment.Output, error) { t.Error("called after Close") })
 }
 
 func TestHostConfig(t *testing.T) {

@@ -1,0 +1,147 @@
+package lag
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
+	"go.uber.org/zap"
+
+	"github.com/cauce-stream/cauce/libs/kafka/server"
+	"github.com/cauce-stream/cauce/libs/metadata"
+	"github.com/cauce-stream/cauce/libs/metadata/metadatapb"
+	"github.com/cauce-stream/cauce/services/groupcoord/internal/assignment"
+)
+
+// broker answers ListOffsets: partition p ends at 1,000·p + 100, and partition 3 has another leader by now.
+func broker(t *testing.T) (host string, port uint16) {
+	t.Helper()
+	router := server.NewRouter()
+	router.Register(
+		server.API{Key: int16(kmsg.ApiVersions), MaxVersion: 3, Handle: func(r *server.Request) {
+			resp := kmsg.NewPtrApiVersionsResponse()
+			for _, key := range []kmsg.Key{kmsg.ApiVersions, kmsg.ListOffsets} {
+				resp.ApiKeys = append(resp.ApiKeys, kmsg.ApiVersionsResponseApiKey{ApiKey: int16(key), MaxVersion: 3})
+			}
+			reply(r, kmsg.NewPtrApiVersionsRequest(), resp)
+		}},
+		server.API{Key: int16(kmsg.ListOffsets), MinVersion: 1, MaxVersion: 3, Handle: func(r *server.Request) {
+			req, resp := kmsg.NewPtrListOffsetsRequest(), kmsg.NewPtrListOffsetsResponse()
+			if err := r.Decode(req); err != nil {
+				r.Fail(err)
+				return
+			}
+			for _, asked := range req.Topics {
+				topic := kmsg.ListOffsetsResponseTopic{Topic: asked.Topic}
+				for _, p := range asked.Partitions {
+					answer := kmsg.NewListOffsetsResponseTopicPartition()
+					answer.Partition, answer.Offset = p.Partition, int64(p.Partition)*1000+100
+					if p.Partition == 3 || p.Timestamp != latest {
+						answer.ErrorCode = kerr.NotLeaderForPartition.Code
+					}
+					topic.Partitions = append(topic.Partitions, answer)
+				}
+				resp.Topics = append(resp.Topics, topic)
+			}
+			resp.SetVersion(req.Version)
+			r.Reply(resp)
+		}})
+	s := server.New(server.Config{ListenerName: "PLAINTEXT", Address: "127.0.0.1:0"}, server.Deps{Router: router, Log: zap.NewNop()})
+	if err := s.Listen(); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- s.Run(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+	return address(t, s.Addr().String())
+}
+
+func address(t *testing.T, addr string) (host string, port uint16) {
+	t.Helper()
+	host, text, err := net.SplitHostPort(addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	n, err := strconv.ParseUint(text, 10, 16)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return host, uint16(n)
+}
+
+func reply(r *server.Request, req kmsg.Request, resp kmsg.Response) {
+	if err := r.Decode(req); err != nil {
+		r.Fail(err)
+		return
+	}
+	resp.SetVersion(req.GetVersion())
+	r.Reply(resp)
+}
+
+// silent accepts connections and never answers.
+func silent(t *testing.T) (host string, port uint16) {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = l.Close() })
+	return address(t, l.Addr().String())
+}
+
+// image has a topic whose partitions are led by these nodes.
+func image(t *testing.T, id metadata.TopicID, nodes []metadata.Node, leaders ...int32) *metadata.Image {
+	t.Helper()
+	var records []*metadatapb.Record
+	for _, n := range nodes {
+		records = append(records, &metadatapb.Record{Record: &metadatapb.Record_RegisterBroker{RegisterBroker: n.Record()}})
+	}
+	records = append(records, &metadatapb.Record{Record: &metadatapb.Record_Topic{Topic: &metadatapb.TopicRecord{Name: "orders", TopicId: id[:]}}})
+	for i, leader := range leaders {
+		p := metadata.Partition{ID: int32(i), Leader: leader}
+		records = append(records, &metadatapb.Record{Record: &metadatapb.Record_Partition{Partition: p.Record(id)}})
+	}
+	im, _, err := metadata.Empty().Apply(0, records)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return im
+}
+
+func node(id int32, host string, port uint16) metadata.Node {
+	return metadata.Node{ID: id, Incarnation: [16]byte{byte(id)}, Listeners: []metadata.Listener{{Name: "PLAINTEXT", Host: host, Port: port}}}
+}
+
+func TestMeasure(t *testing.T) {
+	host, port := broker(t)
+	deadHost, deadPort := silent(t)
+	id := metadata.TopicID{1}
+	im := image(t, id, []metadata.Node{node(1, host, port), node(2, deadHost, deadPort)}, 1, 1, 1, 1, 2, metadata.NoLeader, 1)
+	topics := []assignment.Topic{{ID: id, Name: "orders", Count: 7}, {ID: metadata.TopicID{2}, Name: "gone", Count: 1}}
+	committed := [][]int64{{40, 1100, Unknown, 0, 0, 0, 7000}, {5}}
+	tests := []struct{ listener, want string }{
+		{"", "[[60 0 -1 -1 -1 -1 0] [-1]]"}, // partition 6 was committed beyond its end
+		{"PLAINTEXT", "[[60 0 -1 -1 -1 -1 0] [-1]]"},
+		{"OTHER", "[[-1 -1 -1 -1 -1 -1 -1] [-1]]"},
+	}
+	for _, test := range tests {
+		m := New(test.listener, "test", func() *metadata.Image { return im })
+		ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
+		if got := fmt.Sprint(m.Measure(ctx, topics, committed)); got != test.want {
+			t.Errorf("listener %q: %s, want %s", test.listener, got, test.want)
+		}
+		cancel()
+		m.Close()
+	}
+}
