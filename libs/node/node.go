@@ -3,8 +3,8 @@
 //
 // The image only ever moves forward. When no controller can be reached it stays as it is, and whoever acts on it goes on.
 //
-// Run owns two goroutines: the follower (follower.go), which alone changes the image, and the session (session.go), which
-// registers and heartbeats. Neither waits for the other but for the offsets it has reached.
+// Run owns three goroutines: the follower (follower.go), which alone changes the image, the session (session.go), which
+// registers and heartbeats, and the presence on the bus (probe.go). None waits for another but for the offsets it has reached.
 package node
 
 import (
@@ -102,9 +102,9 @@ func (n *Node) Run(ctx context.Context) error {
 	defer close(n.ended)
 	runCtx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
-	failed := make(chan error, 2)
+	failed := make(chan error, 3)
 	var wg sync.WaitGroup
-	for _, part := range []func(context.Context) error{n.follower.run, n.keepRegistered} {
+	for _, part := range []func(context.Context) error{n.attest, n.follower.run, n.keepRegistered} {
 		wg.Go(func() {
 			if err := part(runCtx); err != nil {
 				failed <- err

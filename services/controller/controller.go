@@ -6,8 +6,8 @@
 // proposes the resulting records. It answers when they are committed and applied. Every controller, the active one too,
 // changes its image by committed records only.
 //
-// Goroutines, each owned by Run: the quorum's (raft, disk, apply), the event loop (decisions, see reign.go), and the
-// outbox (pushes and answers, in the order of the log). None waits for one that could wait for it: the loop may wait for
+// Goroutines, each owned by Run: the quorum's (raft, disk, apply), the event loop (decisions, see reign.go), which owns the
+// watcher of nodes (watcher.go), and the outbox (pushes and answers, in the order of the log). None waits for one that could wait for it: the loop may wait for
 // the quorum, the quorum waits for neither.
 package controller
 

@@ -14,8 +14,8 @@ import (
 type metrics struct {
 	s *Service
 
-	queueTime, processingTime            prometheus.Histogram
-	newActive, timedOut, dropped, faults prometheus.Counter
+	queueTime, processingTime                  prometheus.Histogram
+	newActive, timedOut, gone, dropped, faults prometheus.Counter
 }
 
 var eventBucketsMs = []float64{0.1, 0.25, 0.5, 1, 2.5, 5, 10, 25, 100, 500, 2500}
@@ -33,13 +33,14 @@ func newMetrics(s *Service, r prometheus.Registerer) (*metrics, error) {
 		processingTime: histogram("kafka_controller_controllereventmanager_eventqueueprocessingtimems", "Milliseconds that the decisions took."),
 		newActive:      counter("kafka_controller_kafkacontroller_newactivecontrollerscount", "Times that this controller became the active one."),
 		timedOut:       counter("kafka_controller_kafkacontroller_timedoutbrokerheartbeatcount", "Nodes fenced for their silence."),
+		gone:           counter("cauce_controller_gone_nodes_total", "Nodes fenced because their process had ended, as another node confirmed."),
 		dropped:        counter("cauce_controller_dropped_messages_total", "Pushes and answers given up because the bus was stuck."),
 		faults:         counter("kafka_controller_kafkacontroller_metadataerrorcount", "Decisions that failed by a fault of the controller."),
 	}
 	if r == nil {
 		return m, nil
 	}
-	for _, c := range []prometheus.Collector{m.queueTime, m.processingTime, m.newActive, m.timedOut, m.dropped, m.faults, m} {
+	for _, c := range []prometheus.Collector{m.queueTime, m.processingTime, m.newActive, m.timedOut, m.gone, m.dropped, m.faults, m} {
 		if err := r.Register(c); err != nil {
 			return nil, fmt.Errorf("controller: %w", err)
 		}

@@ -37,6 +37,7 @@ type reign struct {
 	dueMs    int64          // when the next session ends
 	subs     subscriptions
 	over     chan struct{} // closed when the reign has ended
+	watch    func()        // ends the watcher of nodes, and waits for it
 }
 
 // request is one that waits for the event loop.
@@ -117,6 +118,7 @@ func (s *Service) begin(ctx context.Context, l quorum.Leadership) *reign {
 		}
 	})
 	s.metrics.newActive.Inc()
+	r.watch = watch(ctx, r)
 	return r
 }
 
@@ -126,6 +128,7 @@ func (r *reign) end() {
 		return
 	}
 	close(r.over)
+	r.watch()
 	r.subs.close()
 	r.s.log.Info("no longer the active controller", zap.Int64("epoch", r.term))
 }

@@ -1079,6 +1079,111 @@ func (x *FetchResponse) GetSnapshot() *FetchResponse_SnapshotChunk {
 	return nil
 }
 
+// ProbeRequest asks a node whether another one can be reached: the active controller has lost sight of its process.
+type ProbeRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	NodeId        int32                  `protobuf:"varint,1,opt,name=node_id,json=nodeId,proto3" json:"node_id,omitempty"`          // of the node in doubt
+	NodeEpoch     int64                  `protobuf:"varint,2,opt,name=node_epoch,json=nodeEpoch,proto3" json:"node_epoch,omitempty"` // of its registration
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ProbeRequest) Reset() {
+	*x = ProbeRequest{}
+	mi := &file_control_proto_msgTypes[14]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ProbeRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ProbeRequest) ProtoMessage() {}
+
+func (x *ProbeRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_control_proto_msgTypes[14]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ProbeRequest.ProtoReflect.Descriptor instead.
+func (*ProbeRequest) Descriptor() ([]byte, []int) {
+	return file_control_proto_rawDescGZIP(), []int{14}
+}
+
+func (x *ProbeRequest) GetNodeId() int32 {
+	if x != nil {
+		return x.NodeId
+	}
+	return 0
+}
+
+func (x *ProbeRequest) GetNodeEpoch() int64 {
+	if x != nil {
+		return x.NodeEpoch
+	}
+	return 0
+}
+
+type ProbeResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Refused       bool                   `protobuf:"varint,1,opt,name=refused,proto3" json:"refused,omitempty"` // every one of its listeners refuses connections: nothing runs there
+	Reached       bool                   `protobuf:"varint,2,opt,name=reached,proto3" json:"reached,omitempty"` // a listener takes connections; neither when there was no answer in time
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ProbeResponse) Reset() {
+	*x = ProbeResponse{}
+	mi := &file_control_proto_msgTypes[15]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ProbeResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ProbeResponse) ProtoMessage() {}
+
+func (x *ProbeResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_control_proto_msgTypes[15]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ProbeResponse.ProtoReflect.Descriptor instead.
+func (*ProbeResponse) Descriptor() ([]byte, []int) {
+	return file_control_proto_rawDescGZIP(), []int{15}
+}
+
+func (x *ProbeResponse) GetRefused() bool {
+	if x != nil {
+		return x.Refused
+	}
+	return false
+}
+
+func (x *ProbeResponse) GetReached() bool {
+	if x != nil {
+		return x.Reached
+	}
+	return false
+}
+
 type AlterPartitionRequest_Replica struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	NodeId        int32                  `protobuf:"varint,1,opt,name=node_id,json=nodeId,proto3" json:"node_id,omitempty"`
@@ -1089,7 +1194,7 @@ type AlterPartitionRequest_Replica struct {
 
 func (x *AlterPartitionRequest_Replica) Reset() {
 	*x = AlterPartitionRequest_Replica{}
-	mi := &file_control_proto_msgTypes[14]
+	mi := &file_control_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1101,7 +1206,7 @@ func (x *AlterPartitionRequest_Replica) String() string {
 func (*AlterPartitionRequest_Replica) ProtoMessage() {}
 
 func (x *AlterPartitionRequest_Replica) ProtoReflect() protoreflect.Message {
-	mi := &file_control_proto_msgTypes[14]
+	mi := &file_control_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1144,7 +1249,7 @@ type AlterPartitionRequest_Partition struct {
 
 func (x *AlterPartitionRequest_Partition) Reset() {
 	*x = AlterPartitionRequest_Partition{}
-	mi := &file_control_proto_msgTypes[15]
+	mi := &file_control_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1156,7 +1261,7 @@ func (x *AlterPartitionRequest_Partition) String() string {
 func (*AlterPartitionRequest_Partition) ProtoMessage() {}
 
 func (x *AlterPartitionRequest_Partition) ProtoReflect() protoreflect.Message {
-	mi := &file_control_proto_msgTypes[15]
+	mi := &file_control_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1217,7 +1322,7 @@ type AlterPartitionRequest_Topic struct {
 
 func (x *AlterPartitionRequest_Topic) Reset() {
 	*x = AlterPartitionRequest_Topic{}
-	mi := &file_control_proto_msgTypes[16]
+	mi := &file_control_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1229,7 +1334,7 @@ func (x *AlterPartitionRequest_Topic) String() string {
 func (*AlterPartitionRequest_Topic) ProtoMessage() {}
 
 func (x *AlterPartitionRequest_Topic) ProtoReflect() protoreflect.Message {
-	mi := &file_control_proto_msgTypes[16]
+	mi := &file_control_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1274,7 +1379,7 @@ type AlterPartitionResponse_Partition struct {
 
 func (x *AlterPartitionResponse_Partition) Reset() {
 	*x = AlterPartitionResponse_Partition{}
-	mi := &file_control_proto_msgTypes[17]
+	mi := &file_control_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1286,7 +1391,7 @@ func (x *AlterPartitionResponse_Partition) String() string {
 func (*AlterPartitionResponse_Partition) ProtoMessage() {}
 
 func (x *AlterPartitionResponse_Partition) ProtoReflect() protoreflect.Message {
-	mi := &file_control_proto_msgTypes[17]
+	mi := &file_control_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1361,7 +1466,7 @@ type AlterPartitionResponse_Topic struct {
 
 func (x *AlterPartitionResponse_Topic) Reset() {
 	*x = AlterPartitionResponse_Topic{}
-	mi := &file_control_proto_msgTypes[18]
+	mi := &file_control_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1373,7 +1478,7 @@ func (x *AlterPartitionResponse_Topic) String() string {
 func (*AlterPartitionResponse_Topic) ProtoMessage() {}
 
 func (x *AlterPartitionResponse_Topic) ProtoReflect() protoreflect.Message {
-	mi := &file_control_proto_msgTypes[18]
+	mi := &file_control_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1413,7 +1518,7 @@ type FetchResponse_Batch struct {
 
 func (x *FetchResponse_Batch) Reset() {
 	*x = FetchResponse_Batch{}
-	mi := &file_control_proto_msgTypes[19]
+	mi := &file_control_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1425,7 +1530,7 @@ func (x *FetchResponse_Batch) String() string {
 func (*FetchResponse_Batch) ProtoMessage() {}
 
 func (x *FetchResponse_Batch) ProtoReflect() protoreflect.Message {
-	mi := &file_control_proto_msgTypes[19]
+	mi := &file_control_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1467,7 +1572,7 @@ type FetchResponse_SnapshotChunk struct {
 
 func (x *FetchResponse_SnapshotChunk) Reset() {
 	*x = FetchResponse_SnapshotChunk{}
-	mi := &file_control_proto_msgTypes[20]
+	mi := &file_control_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1479,7 +1584,7 @@ func (x *FetchResponse_SnapshotChunk) String() string {
 func (*FetchResponse_SnapshotChunk) ProtoMessage() {}
 
 func (x *FetchResponse_SnapshotChunk) ProtoReflect() protoreflect.Message {
-	mi := &file_control_proto_msgTypes[20]
+	mi := &file_control_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1664,7 +1769,14 @@ const file_control_proto_rawDesc = "" +
 	"\x06offset\x18\x01 \x01(\x03R\x06offset\x12\x1a\n" +
 	"\bposition\x18\x02 \x01(\x03R\bposition\x12\x12\n" +
 	"\x04size\x18\x03 \x01(\x03R\x04size\x12\x12\n" +
-	"\x04data\x18\x04 \x01(\fR\x04dataB2Z0github.com/cauce-stream/cauce/libs/bus/controlpbb\x06proto3"
+	"\x04data\x18\x04 \x01(\fR\x04data\"F\n" +
+	"\fProbeRequest\x12\x17\n" +
+	"\anode_id\x18\x01 \x01(\x05R\x06nodeId\x12\x1d\n" +
+	"\n" +
+	"node_epoch\x18\x02 \x01(\x03R\tnodeEpoch\"C\n" +
+	"\rProbeResponse\x12\x18\n" +
+	"\arefused\x18\x01 \x01(\bR\arefused\x12\x18\n" +
+	"\areached\x18\x02 \x01(\bR\areachedB2Z0github.com/cauce-stream/cauce/libs/bus/controlpbb\x06proto3"
 
 var (
 	file_control_proto_rawDescOnce sync.Once
@@ -1678,7 +1790,7 @@ func file_control_proto_rawDescGZIP() []byte {
 	return file_control_proto_rawDescData
 }
 
-var file_control_proto_msgTypes = make([]protoimpl.MessageInfo, 21)
+var file_control_proto_msgTypes = make([]protoimpl.MessageInfo, 23)
 var file_control_proto_goTypes = []any{
 	(*AdminRequest)(nil),                     // 0: cauce.control.v1.AdminRequest
 	(*AdminResponse)(nil),                    // 1: cauce.control.v1.AdminResponse
@@ -1694,24 +1806,26 @@ var file_control_proto_goTypes = []any{
 	(*AlterPartitionResponse)(nil),           // 11: cauce.control.v1.AlterPartitionResponse
 	(*FetchRequest)(nil),                     // 12: cauce.control.v1.FetchRequest
 	(*FetchResponse)(nil),                    // 13: cauce.control.v1.FetchResponse
-	(*AlterPartitionRequest_Replica)(nil),    // 14: cauce.control.v1.AlterPartitionRequest.Replica
-	(*AlterPartitionRequest_Partition)(nil),  // 15: cauce.control.v1.AlterPartitionRequest.Partition
-	(*AlterPartitionRequest_Topic)(nil),      // 16: cauce.control.v1.AlterPartitionRequest.Topic
-	(*AlterPartitionResponse_Partition)(nil), // 17: cauce.control.v1.AlterPartitionResponse.Partition
-	(*AlterPartitionResponse_Topic)(nil),     // 18: cauce.control.v1.AlterPartitionResponse.Topic
-	(*FetchResponse_Batch)(nil),              // 19: cauce.control.v1.FetchResponse.Batch
-	(*FetchResponse_SnapshotChunk)(nil),      // 20: cauce.control.v1.FetchResponse.SnapshotChunk
+	(*ProbeRequest)(nil),                     // 14: cauce.control.v1.ProbeRequest
+	(*ProbeResponse)(nil),                    // 15: cauce.control.v1.ProbeResponse
+	(*AlterPartitionRequest_Replica)(nil),    // 16: cauce.control.v1.AlterPartitionRequest.Replica
+	(*AlterPartitionRequest_Partition)(nil),  // 17: cauce.control.v1.AlterPartitionRequest.Partition
+	(*AlterPartitionRequest_Topic)(nil),      // 18: cauce.control.v1.AlterPartitionRequest.Topic
+	(*AlterPartitionResponse_Partition)(nil), // 19: cauce.control.v1.AlterPartitionResponse.Partition
+	(*AlterPartitionResponse_Topic)(nil),     // 20: cauce.control.v1.AlterPartitionResponse.Topic
+	(*FetchResponse_Batch)(nil),              // 21: cauce.control.v1.FetchResponse.Batch
+	(*FetchResponse_SnapshotChunk)(nil),      // 22: cauce.control.v1.FetchResponse.SnapshotChunk
 }
 var file_control_proto_depIdxs = []int32{
 	2,  // 0: cauce.control.v1.RegisterRequest.listeners:type_name -> cauce.control.v1.Listener
 	3,  // 1: cauce.control.v1.RegisterRequest.features:type_name -> cauce.control.v1.FeatureRange
-	16, // 2: cauce.control.v1.AlterPartitionRequest.topics:type_name -> cauce.control.v1.AlterPartitionRequest.Topic
-	18, // 3: cauce.control.v1.AlterPartitionResponse.topics:type_name -> cauce.control.v1.AlterPartitionResponse.Topic
-	19, // 4: cauce.control.v1.FetchResponse.batches:type_name -> cauce.control.v1.FetchResponse.Batch
-	20, // 5: cauce.control.v1.FetchResponse.snapshot:type_name -> cauce.control.v1.FetchResponse.SnapshotChunk
-	14, // 6: cauce.control.v1.AlterPartitionRequest.Partition.isr:type_name -> cauce.control.v1.AlterPartitionRequest.Replica
-	15, // 7: cauce.control.v1.AlterPartitionRequest.Topic.partitions:type_name -> cauce.control.v1.AlterPartitionRequest.Partition
-	17, // 8: cauce.control.v1.AlterPartitionResponse.Topic.partitions:type_name -> cauce.control.v1.AlterPartitionResponse.Partition
+	18, // 2: cauce.control.v1.AlterPartitionRequest.topics:type_name -> cauce.control.v1.AlterPartitionRequest.Topic
+	20, // 3: cauce.control.v1.AlterPartitionResponse.topics:type_name -> cauce.control.v1.AlterPartitionResponse.Topic
+	21, // 4: cauce.control.v1.FetchResponse.batches:type_name -> cauce.control.v1.FetchResponse.Batch
+	22, // 5: cauce.control.v1.FetchResponse.snapshot:type_name -> cauce.control.v1.FetchResponse.SnapshotChunk
+	16, // 6: cauce.control.v1.AlterPartitionRequest.Partition.isr:type_name -> cauce.control.v1.AlterPartitionRequest.Replica
+	17, // 7: cauce.control.v1.AlterPartitionRequest.Topic.partitions:type_name -> cauce.control.v1.AlterPartitionRequest.Partition
+	19, // 8: cauce.control.v1.AlterPartitionResponse.Topic.partitions:type_name -> cauce.control.v1.AlterPartitionResponse.Partition
 	9,  // [9:9] is the sub-list for method output_type
 	9,  // [9:9] is the sub-list for method input_type
 	9,  // [9:9] is the sub-list for extension type_name
@@ -1730,7 +1844,7 @@ func file_control_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_control_proto_rawDesc), len(file_control_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   21,
+			NumMessages:   23,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -52,7 +52,7 @@ func (s *Sessions) Heartbeat(im *metadata.Image, env Env, b Beat) (BeatAnswer, [
 	next := s.next(im, n, now, b)
 	var recs []*metadatapb.Record
 	v := s.of(n.ID)
-	v.heardMs, v.presumed, v.offset = env.NowMs, false, b.Offset
+	v.heardMs, v.presumed, v.absent, v.offset = env.NowMs, false, false, b.Offset
 	switch {
 	case next == now:
 	case next == standingActive:

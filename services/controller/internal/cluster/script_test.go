@@ -44,6 +44,7 @@ var commands = map[string]func(*harness, *datadriven.TestData) string{
 	"register":          scriptRegister,
 	"heartbeat":         scriptHeartbeat,
 	"wait":              scriptWait,
+	"absent":            scriptAbsent,
 	"new-term":          scriptNewTerm,
 	"static":            scriptStatic,
 	"create-topics":     scriptCreateTopics,
@@ -158,6 +159,19 @@ func scriptWait(h *harness, d *datadriven.TestData) string {
 		return out + fmt.Sprintf("next expiry in %d ms\n", at-h.env.NowMs)
 	}
 	return out + "nothing to expire\n"
+}
+
+// absent node=N [epoch=E] [ago=MS] [refused]: the node's process has left the bus.
+func scriptAbsent(h *harness, d *datadriven.TestData) string {
+	id := int32(argInt(d, "node", 1))
+	epoch := int64(-1)
+	if n, ok := h.im.Node(id); ok {
+		epoch = n.Epoch
+	}
+	recs, fenced := h.sessions.Absent(h.im, h.env, Absence{
+		NodeID: id, Epoch: argInt(d, "epoch", epoch), SinceMs: h.env.NowMs - argInt(d, "ago", 0), Refused: d.HasArg("refused"),
+	})
+	return fmt.Sprintf("fenced %v\n", fenced) + h.commit(recs)
 }
 
 // new-term term=N: another controller takes over.

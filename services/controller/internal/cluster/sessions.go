@@ -23,6 +23,9 @@ type session struct {
 	heardMs int64
 	// presumed is set until the node has been heard of in this term.
 	presumed bool
+	// absent is set while the node's process has left the bus, as far as is known,
+	// and nobody has confirmed that it ended.
+	absent bool
 	// offset is that of the node's image, -1 before its first heartbeat.
 	offset int64
 	// shutdownOffset is the offset that the other nodes must have seen before a
@@ -54,16 +57,17 @@ func (s *Sessions) of(id int32) session {
 
 func (s *Sessions) touch(id int32, nowMs int64) {
 	v := s.of(id)
-	v.heardMs, v.presumed = nowMs, false
+	v.heardMs, v.presumed, v.absent = nowMs, false, false
 	s.nodes[id] = v
 }
 
 // alive says whether the node's process is known to run. A process that was
 // only presumed to run, at the start of the term, must not keep its successor
-// out: after a restart of everything all nodes come back as new processes.
+// out: after a restart of everything all nodes come back as new processes. Nor
+// must one that has left the bus: its successor's arrival says that it ended.
 func (s *Sessions) alive(n *metadata.Node, nowMs int64) bool {
 	v := s.of(n.ID)
-	return !n.Fenced && !v.presumed && v.heardMs+s.timeoutMs >= nowMs
+	return !n.Fenced && !v.presumed && !v.absent && v.heardMs+s.timeoutMs >= nowMs
 }
 
 // NextExpiryMs is the time at which the next session ends if nothing more is
@@ -94,6 +98,37 @@ func (s *Sessions) Expire(im *metadata.Image, env Env) (node int32, recs []*meta
 		return 0, nil, false
 	}
 	return stale.ID, fence(im, env, stale), true
+}
+
+// Absence is what was seen of a node whose process has left the bus.
+type Absence struct {
+	NodeID int32
+	// Epoch of the registration that the process made.
+	Epoch int64
+	// SinceMs is a time at which it was absent already.
+	SinceMs int64
+	// Refused says that another node tried to reach it, and that every one of its
+	// listeners refused.
+	Refused bool
+}
+
+// Absent decides about a node that has left the bus. If another node confirms
+// that its process ended it is fenced at once. Otherwise it may be about to
+// connect again and has the rest of its session to do so, but does not keep a
+// successor out. One that was heard of meanwhile, or has registered anew, is not
+// absent.
+func (s *Sessions) Absent(im *metadata.Image, env Env, a Absence) (recs []*metadatapb.Record, fenced bool) {
+	n, err := currentNode(im, a.NodeID, a.Epoch)
+	v := s.of(a.NodeID)
+	if err != nil || n.Fenced || v.heardMs > a.SinceMs {
+		return nil, false
+	}
+	if !a.Refused {
+		v.absent = true
+		s.nodes[n.ID] = v
+		return nil, false
+	}
+	return fence(im, env, n), true
 }
 
 // fence takes the node out of service: its partitions find other leaders first.

@@ -1,0 +1,63 @@
+package bus
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+)
+
+// TestPresence tells a process that has ended from one that does not answer.
+func TestPresence(t *testing.T) {
+	s := start(t, ServerConfig{Name: "s", Host: "127.0.0.1", Port: -1})
+	asker := attach(t, s, Deps{})
+	ask := func(name string) (bool, error) {
+		ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+		defer cancel()
+		return asker.Present(ctx, name)
+	}
+	// A question that is on its way to a connection while that ends is lost with it.
+	expect := func(want bool) {
+		t.Helper()
+		got, err := ask("n1")
+		for range 100 {
+			if err == nil {
+				break
+			}
+			got, err = ask("n1")
+		}
+		if err != nil || got != want {
+			t.Errorf("present: %v, %v; want %v", got, err, want)
+		}
+	}
+	expect(false)
+	first := dialURL(t, Config{URLs: []string{s.URL()}})
+	if _, err := first.Announce("n1"); err != nil {
+		t.Fatal(err)
+	}
+	if err := first.Flush(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	expect(true)
+	if got, err := ask("n2"); err != nil || got {
+		t.Errorf("another name is present: %v, %v", got, err)
+	}
+	first.Close()
+	expect(false)
+
+	// One that is connected and does not answer is neither.
+	stopped := dialURL(t, Config{URLs: []string{s.URL()}})
+	release := make(chan struct{})
+	sub, err := stopped.Follow(presencePrefix+"n1", func(Update) { <-release })
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer sub.Close()
+	defer close(release)
+	if err := stopped.Flush(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := ask("n1"); got || !errors.Is(err, ErrTimeout) {
+		t.Errorf("a process that does not answer: %v, %v", got, err)
+	}
+}
