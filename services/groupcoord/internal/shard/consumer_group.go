@@ -157,11 +157,12 @@ func (m *Machine) Assigned(now time.Time, group string, epoch int32, out assignm
 
 // showConsumers lets consumer groups look at the image.
 func (m *Machine) showConsumers(o *op.Op) {
-	for _, id := range m.ids() {
-		if g, ok := m.groups[id].(*consumers.Group); ok {
+	m.each(o, imageTimer, func(_ string, g group) bool {
+		if g, ok := g.(*consumers.Group); ok {
 			g.OnImage(o)
 		}
-	}
+		return true
+	})
 }
 
 // applyConsumer applies a record of a consumer group. The group is there from its first record to the tombstone of its last; where

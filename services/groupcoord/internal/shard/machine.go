@@ -51,12 +51,16 @@ type group interface {
 	Retention() offsets.Retention
 }
 
-// Kinds of timers of the shard.
+// Kinds of timers of the shard: what goes on in further operations when one has no room for all of it.
 const (
 	// expiryTimer looks for offsets and groups to forget.
 	expiryTimer = "expiry"
-	// topicsTimer goes on with deleting the offsets of topics that are gone.
+	// topicsTimer deletes the offsets of topics that are gone.
 	topicsTimer = "topics"
+	// loadedTimer starts the sessions of members that the log told of.
+	loadedTimer = "loaded"
+	// imageTimer lets consumer groups look at the image.
+	imageTimer = "image"
 )
 
 // maxTimersPerTick bounds what one operation does; what is left is due at once.
@@ -70,15 +74,15 @@ type Machine struct {
 	groups   map[string]group
 	offsets  *offsets.Store
 
-	// expiryFrom is the group that the look for what to forget goes on with; empty between two looks.
-	expiryFrom string
+	// from is the group that a walk over all groups goes on with, by the timer's kind.
+	from map[string]string
 	// expiryEvery is offsets.retention.check.interval.ms as the timer has it.
 	expiryEvery time.Duration
 }
 
 // New is an empty shard that sees the cluster as im does.
 func New(im *metadata.Image, s *op.Settings) *Machine {
-	return &Machine{image: im, settings: s, timers: op.NewTimers(), groups: map[string]group{}, offsets: offsets.NewStore()}
+	return &Machine{image: im, settings: s, timers: op.NewTimers(), groups: map[string]group{}, from: map[string]string{}, offsets: offsets.NewStore()}
 }
 
 // Replay applies a record of the log. Records of unknown types are passed over, as Apache Kafka does.
@@ -144,11 +148,9 @@ func (m *Machine) beginTransactional(now time.Time, p coordinator.Producer) *op.
 // Loaded starts the sessions of members, and deletes the offsets of topics that were deleted while nobody had the shard.
 func (m *Machine) Loaded(now time.Time) coordinator.Step {
 	o := m.begin(now)
-	for _, id := range m.ids() {
-		m.groups[id].Loaded(o)
-	}
 	m.armExpiry(o)
 	m.deleteTopics(o)
+	m.start(o)
 	return o.Step()
 }
 
@@ -158,6 +160,7 @@ func (m *Machine) OnImage(now time.Time, im *metadata.Image, s *op.Settings) coo
 	m.image, m.settings = im, s
 	o := m.begin(now)
 	m.deleteTopics(o)
+	delete(m.from, imageTimer)
 	m.showConsumers(o)
 	if s.Broker.DurationMs(expiryInterval) != m.expiryEvery {
 		m.armExpiry(o)
@@ -171,24 +174,32 @@ func (m *Machine) NextTick() time.Time { return m.timers.Next() }
 // Tick does what is due.
 func (m *Machine) Tick(now time.Time) coordinator.Step {
 	o := m.begin(now)
-	for range maxTimersPerTick {
+	for n := 0; n < maxTimersPerTick && hasRoom(o); n++ {
 		k, due := m.timers.Pop(now)
 		if !due {
 			break
 		}
-		switch g := m.groups[k.Group]; {
-		case k.Kind == expiryTimer:
-			m.expire(o)
-			return o.Step()
-		case k.Kind == topicsTimer:
-			m.deleteTopics(o)
-			return o.Step()
-		case g != nil:
+		m.timer(o, k)
+	}
+	return o.Step()
+}
+
+func (m *Machine) timer(o *op.Op, k op.TimerKey) {
+	switch k.Kind {
+	case expiryTimer:
+		m.expire(o)
+	case topicsTimer:
+		m.deleteTopics(o)
+	case loadedTimer:
+		m.start(o)
+	case imageTimer:
+		m.showConsumers(o)
+	default:
+		if g := m.groups[k.Group]; g != nil {
 			g.Timer(o, k)
 			m.settle(o, k.Group)
 		}
 	}
-	return o.Step()
 }
 
 // ids are the ids of the groups in order, so that runs repeat.

@@ -10,6 +10,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/cauce-stream/cauce/libs/coordinator"
+	"github.com/cauce-stream/cauce/services/groupcoord/internal/op"
 	"github.com/cauce-stream/cauce/services/groupcoord/internal/schema"
 )
 
@@ -163,6 +164,45 @@ func TestBatchesThatHoldNothing(t *testing.T) {
 	})
 	if ticks > 30 {
 		t.Errorf("%d ticks in ten minutes", ticks)
+	}
+}
+
+// TestImagesThatManyGroupsMind has the groups look at an image, and start after loading, in batches of their size.
+func TestImagesThatManyGroupsMind(t *testing.T) {
+	const groups = 20
+	h := newSmall(t, nil)
+	for i := range groups {
+		req := kmsg.NewPtrConsumerGroupHeartbeatRequest()
+		req.Version, req.Group, req.MemberID, req.RebalanceTimeoutMillis = 1, fmt.Sprintf("g%02d", i), "m", 10000
+		req.SubscribedTopicNames, req.Topics = []string{"a"}, []kmsg.ConsumerGroupHeartbeatRequestTopic{}
+		h.ticket++
+		h.waiting[h.ticket] = req
+		h.take(h.m.ConsumerGroupHeartbeat(h.now, h.ticket, op.Client{ID: "c"}, req))
+	}
+	seen := map[string]bool{}
+	see := func(out outcome) {
+		here := map[string]bool{}
+		for _, r := range out.records {
+			if g, ok := r.(*schema.ConsumerGroupMetadata); ok {
+				seen[g.Group], here[g.Group] = true, true
+			}
+		}
+		if len(here) > 1 { // smallBatch is less than what a group may make of an operation
+			t.Errorf("%d groups in one operation", len(here))
+		}
+	}
+	h.createTopic("a", 1)
+	see(h.image())
+	h.wait(0, see)
+	if len(seen) != groups {
+		t.Errorf("%d of %d groups have seen the topic", len(seen), groups)
+	}
+	h.deleteTopic("a")
+	clear(seen)
+	see(h.move())
+	h.wait(0, see)
+	if len(seen) != groups {
+		t.Errorf("%d of %d groups have seen that the topic is gone", len(seen), groups)
 	}
 }
 
