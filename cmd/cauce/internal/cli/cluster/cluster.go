@@ -24,10 +24,16 @@ import (
 
 // Command returns `cauce cluster`.
 func Command(s *session.Session) *cobra.Command {
-	cmd := &cobra.Command{Use: "cluster", Short: "Look at the cluster as a whole"}
-	s.BindConnection(cmd)
+	cmd := &cobra.Command{
+		Use:   "cluster",
+		Short: "Look at the cluster as a whole, or run one on this machine",
+		Long: `Look at the cluster as a whole, or run one on this machine: each node is a process of its own, which
+can be stopped, killed, frozen and cut off on purpose. All but describe take the cluster's folder
+(--data-dir), and nodes by their ids.`,
+	}
 	s.BindOutput(cmd)
-	cmd.AddCommand(describe(s))
+	l := &local{s: s}
+	cmd.AddCommand(describe(s), up(l), status(l), stop(l), start(l), kill(l), pause(l), resume(l), down(l))
 	return cmd
 }
 
@@ -55,7 +61,7 @@ type feature struct {
 }
 
 func describe(s *session.Session) *cobra.Command {
-	return &cobra.Command{
+	cmd := &cobra.Command{
 		Use:     "describe",
 		Short:   "Show the cluster's id, nodes, controller and features",
 		Example: "  cauce cluster describe -b localhost:9092",
@@ -78,6 +84,8 @@ func describe(s *session.Session) *cobra.Command {
 			return c.write(s.Out)
 		},
 	}
+	s.BindConnection(cmd)
+	return cmd
 }
 
 func load(ctx context.Context, client *kgo.Client) (cluster, error) {
