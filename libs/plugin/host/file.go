@@ -136,7 +136,7 @@ func (f *file) retire(p *process) {
 	}
 	p.retired = true
 	if p.calls == 0 {
-		f.host.spawn(func() { p.stop("retired") })
+		f.host.spawn(p.stop)
 	}
 }
 
@@ -145,7 +145,7 @@ func (f *file) release(p *process) {
 	defer f.mu.Unlock()
 	p.calls--
 	if p.retired && p.calls == 0 {
-		f.host.spawn(func() { p.stop("retired") })
+		f.host.spawn(p.stop)
 	}
 }
 
@@ -184,7 +184,9 @@ func (f *file) start() {
 	f.starting, f.sum = nil, sum
 	if err != nil {
 		f.failed(fmt.Errorf("%s cannot be started: %w", f.base(), err))
-		f.log.Error("plugin does not start", zap.Error(err))
+		if f.host.ctx.Err() == nil {
+			f.log.Error("plugin does not start", zap.Error(err))
+		}
 		return
 	}
 	f.running, f.offers, f.fault = p, p.offers, nil
@@ -220,7 +222,7 @@ func (f *file) attempt() (*process, string, error) {
 		return nil, sum, err
 	}
 	if !f.host.spawn(func() { f.watch(p) }) {
-		p.stop("the host stops")
+		p.stop()
 		return nil, sum, errStopped
 	}
 	return p, sum, nil
@@ -238,7 +240,7 @@ func (f *file) watch(p *process) {
 			f.ended(p)
 			return
 		case <-f.host.ctx.Done():
-			p.stop("the host stops")
+			p.stop()
 			return
 		case <-memory.C:
 			if used, most := p.runner.residentBytes(), f.host.config.MaxMemoryBytes; used > most {
@@ -269,7 +271,7 @@ func (f *file) ended(p *process) {
 	f.mu.Lock()
 	f.noteEnd(p)
 	f.mu.Unlock()
-	p.stop("ended")
+	p.stop()
 }
 
 // noteEnd takes a process that has ended by itself from use. f.mu is held.

@@ -158,7 +158,7 @@ func TestAnUnknownPluginNamesTheOthers(t *testing.T) {
 	if err == nil {
 		t.Fatal("an unknown plugin has answered")
 	}
-	for _, want := range []string{"assignor none", "there are faulty", "broken cannot be started", "no such option", "talker cannot be started", "hello"} {
+	for _, want := range []string{"assignor none", "there are faulty", "broken cannot be started", "no such option", "talker cannot be started: no handshake", "hello"} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("%q lacks %q", err, want)
 		}

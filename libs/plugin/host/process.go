@@ -75,9 +75,9 @@ func startProcess(abort context.Context, file, socketDir string, startTimeout ti
 	stop := context.AfterFunc(ctx, func() { p.runner.kill("it did not start within " + startTimeout.String()) })
 	defer stop()
 	if err := p.connect(ctx); err != nil {
-		p.stop("it did not start")
-		if words := out.lastWords(); words != "" {
-			err = fmt.Errorf("%w; its last words: %s", err, words)
+		p.stop()
+		if p.runner.ended() {
+			err = fmt.Errorf("%w (%s)", err, p.epitaph())
 		}
 		return nil, err
 	}
@@ -87,7 +87,7 @@ func startProcess(abort context.Context, file, socketDir string, startTimeout ti
 func (p *process) connect(ctx context.Context) error {
 	protocol, err := p.client.Client()
 	if err != nil {
-		return fmt.Errorf("no handshake: %w", err)
+		return fmt.Errorf("no handshake: %s", strings.ReplaceAll(err.Error(), "\n", " "))
 	}
 	p.conn = protocol.(*goplugin.GRPCClient).Conn // the only protocol that is allowed
 	r, err := pluginpb.NewCatalogClient(p.conn).Describe(ctx, &pluginpb.DescribeRequest{}, grpc.MaxCallRecvMsgSize(1<<20))
@@ -118,13 +118,13 @@ func (p *process) ping(ctx context.Context) error {
 	return err
 }
 
-// stop asks the process to end, kills it when it does not soon, and waits for its end.
-func (p *process) stop(reason string) {
+// stop asks the process to end, kills it when it does not soon or was never connected, and waits for its end.
+func (p *process) stop() {
 	if p.runner.ID() == "" {
 		return
 	}
 	if p.conn == nil {
-		p.runner.kill(reason)
+		p.runner.kill("")
 	}
 	_ = p.runner.stdin.Close() // what a plugin in any language understands; closing it again does no harm
 	// go-plugin waits without end for a process that neither answers nor ends.

@@ -32,6 +32,7 @@ type runner struct {
 	status            error         // how it ended; valid when exited is closed
 
 	mu     sync.Mutex
+	killed bool
 	reason string // why the host has killed it
 }
 
@@ -78,7 +79,7 @@ func (r *runner) Start(context.Context) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	close(r.started)
-	if r.reason != "" {
+	if r.killed {
 		r.signalGroup()
 	}
 	return nil
@@ -112,11 +113,13 @@ func (r *runner) wait() {
 	close(r.exited)
 }
 
-// kill ends the process and its group at once, or as soon as there is one. The first reason is the one that is told.
+// kill ends the process and its group at once, or as soon as there is one. The first reason that is not empty is the one
+// that is told.
 func (r *runner) kill(reason string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.reason == "" {
+	r.killed = true
+	if r.reason == "" && !r.ended() {
 		r.reason = reason
 	}
 	select {
@@ -176,9 +179,9 @@ func (r *runner) Wait(context.Context) error {
 	return r.status
 }
 
-// Kill is how go-plugin ends a process that does not end when it is asked to.
+// Kill is how go-plugin ends a process whose handshake fails, or that does not end when it is asked to.
 func (r *runner) Kill(context.Context) error {
-	r.kill("it did not stop when it was asked to")
+	r.kill("")
 	return nil
 }
 
