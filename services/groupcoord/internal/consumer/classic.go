@@ -68,16 +68,24 @@ func (g *Group) join(o *op.Op, t coordinator.Ticket, c op.Client, id string, req
 		// it owns may be another's by now, so it has to lose it first.
 		return g.unknown(id)
 	}
-	before := &schema.MemberMetadata{RebalanceTimeoutMs: -1}
+	before, replaced := &schema.MemberMetadata{RebalanceTimeoutMs: -1}, (*member)(nil)
 	switch m := g.members[id]; {
 	case instance != "" && owner != nil && owner.id != id:
-		before = owner.said
-		g.replace(o, owner, id)
+		before, replaced = owner.said, owner
 	case m != nil:
 		before = m.said
 	}
-	g.supersede(o, id)
 	said := updateClassic(before, c, req, s)
+	if len(id) > longestKey {
+		return refuse(kerr.InvalidRequest, "MemberId is too long.")
+	}
+	if err := g.checkRoom(o, id, &said); err != nil {
+		return err
+	}
+	g.supersede(o, id)
+	if replaced != nil {
+		g.replace(o, replaced, id)
+	}
 	resubscribed := g.say(o, id, &said)
 	m := g.members[id]
 	o.ClearTimer(g.timer(timerRebalance, id))

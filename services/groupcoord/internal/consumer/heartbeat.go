@@ -1,6 +1,7 @@
 package consumer
 
 import (
+	"math"
 	"slices"
 	"strings"
 
@@ -14,6 +15,9 @@ import (
 	"github.com/cauce-stream/cauce/services/groupcoord/internal/schema"
 )
 
+// longestKey is the length in bytes of the longest string that a record's key holds.
+const longestKey = math.MaxInt16
+
 // CheckHeartbeat says what is wrong with a request on its own.
 func CheckHeartbeat(s *op.Settings, req *kmsg.ConsumerGroupHeartbeatRequest) error {
 	empty := func(s *string) bool { return s != nil && *s == "" }
@@ -23,6 +27,10 @@ func CheckHeartbeat(s *op.Settings, req *kmsg.ConsumerGroupHeartbeatRequest) err
 		return invalid("MemberId can't be empty.")
 	case req.Group == "":
 		return invalid("GroupId can't be empty.")
+	case len(req.MemberID) > longestKey:
+		return invalid("MemberId is too long.")
+	case req.SubscribedTopicRegex != nil && len(*req.SubscribedTopicRegex) > longestKey:
+		return invalid("SubscribedTopicRegex is too long.")
 	case empty(req.InstanceID):
 		return invalid("InstanceId can't be empty.")
 	case empty(req.RackID):
@@ -81,6 +89,11 @@ func (g *Group) heartbeat(o *op.Op, t coordinator.Ticket, c op.Client, req *kmsg
 	said := update(before, c, req)
 	if said.Expression != before.Expression && said.Expression != "" {
 		if _, err := compile(said.Expression); err != nil {
+			return err
+		}
+	}
+	if !sameMetadata(before, &said) {
+		if err := g.checkRoom(o, id, &said); err != nil {
 			return err
 		}
 	}
@@ -159,6 +172,18 @@ func (g *Group) checkSize(o *op.Op, known bool) error {
 	}
 	if most := o.Settings.Broker.Int("group.consumer.max.size"); len(g.members) >= most {
 		return refuse(kerr.GroupMaxSizeReached, "The consumer group has reached its maximum capacity of %d members.", most)
+	}
+	return nil
+}
+
+// otherRecordsBytes is enough for what is written beside what a member says of itself: the group's epoch, a step of the member.
+const otherRecordsBytes = 1 << 10
+
+// checkRoom refuses a member that says more than the log takes.
+func (g *Group) checkRoom(o *op.Op, id string, said *schema.MemberMetadata) error {
+	r := schema.Encode(&schema.ConsumerGroupMemberMetadata{Group: g.id, Member: id, Value: said})
+	if !o.Room(len(r.Key) + len(r.Value) + otherRecordsBytes) {
+		return refuse(kerr.InvalidRequest, "Member %s says more than the log takes at once: its record has %d bytes.", id, len(r.Value))
 	}
 	return nil
 }

@@ -101,7 +101,8 @@ func (g *Group) resolve(o *op.Op) bool {
 	return changed
 }
 
-// matches are the names of the topics that match, in order. Internal topics are for those who name them.
+// matches are the names of the topics that match, in order. Internal topics are among them, as they are on Kafka: clients that
+// do not want them leave them out.
 func (g *Group) matches(im *metadata.Image, expression string) []string {
 	r, ok := g.search.compiled[expression]
 	if !ok {
@@ -117,7 +118,7 @@ func (g *Group) matches(im *metadata.Image, expression string) []string {
 	}
 	var topics []string
 	for t := range im.Topics() {
-		if !metadata.InternalTopic(t.Name) && r.MatchString(t.Name) {
+		if r.MatchString(t.Name) {
 			topics = append(topics, t.Name)
 		}
 	}

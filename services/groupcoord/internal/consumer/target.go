@@ -1,6 +1,7 @@
 package consumer
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -150,6 +151,10 @@ func (g *Group) Assigned(o *op.Op, epoch int32, out assignment.Output, err error
 	if err == nil {
 		err = in.Check(out)
 	}
+	var changes []schema.Record
+	if err == nil && epoch > g.target.Epoch {
+		changes, err = g.changes(o, in, out)
+	}
 	switch {
 	case err != nil:
 		g.question.failures++
@@ -160,7 +165,9 @@ func (g *Group) Assigned(o *op.Op, epoch int32, out assignment.Output, err error
 		}
 	case epoch > g.target.Epoch:
 		g.question.failures = 0
-		g.take(o, in, out)
+		for _, r := range changes {
+			o.Emit(r)
+		}
 		for _, id := range slices.Sorted(maps.Keys(g.waiting)) {
 			if g.targets[id] != nil { // others came after the question
 				g.answerNow(o, id)
@@ -170,9 +177,16 @@ func (g *Group) Assigned(o *op.Op, epoch int32, out assignment.Output, err error
 	g.ask(o)
 }
 
-// take makes the answer the target assignment. Members that came after the question keep what they have: nothing, or what
-// the static member had whose place they took.
-func (g *Group) take(o *op.Op, in *assignment.Input, out assignment.Output) {
+// changes are the records that make the answer the target assignment. Members that came after the question keep what they have:
+// nothing, or what the static member had whose place they took.
+func (g *Group) changes(o *op.Op, in *assignment.Input, out assignment.Output) ([]schema.Record, error) {
+	var records []schema.Record
+	bytes := 0
+	add := func(r schema.Record) {
+		encoded := schema.Encode(r)
+		bytes += len(encoded.Key) + len(encoded.Value) + recordOverheadBytes
+		records = append(records, r)
+	}
 	for i := range in.Members {
 		id := in.Members[i].ID
 		partitions := normal(out[id])
@@ -183,10 +197,17 @@ func (g *Group) take(o *op.Op, in *assignment.Input, out assignment.Output) {
 		if g.members[id] == nil || has && maps.EqualFunc(before, partitions, slices.Equal) {
 			continue
 		}
-		o.Emit(&schema.ConsumerGroupTargetAssignmentMember{Group: g.id, Member: id, Partitions: partitions})
+		add(&schema.ConsumerGroupTargetAssignmentMember{Group: g.id, Member: id, Partitions: partitions})
 	}
-	o.Emit(&schema.ConsumerGroupTargetAssignmentMetadata{Group: g.id, Value: &schema.TargetEpoch{Epoch: in.Epoch, TimestampMs: o.Now.UnixMilli()}})
+	add(&schema.ConsumerGroupTargetAssignmentMetadata{Group: g.id, Value: &schema.TargetEpoch{Epoch: in.Epoch, TimestampMs: o.Now.UnixMilli()}})
+	if !o.Room(bytes + otherRecordsBytes) {
+		return nil, fmt.Errorf("assignor %s: the assignment has %d bytes, which is more than the log takes at once (message.max.bytes)", in.Assignor, bytes)
+	}
+	return records, nil
 }
+
+// recordOverheadBytes is at least what a record takes in a batch apart from key and value.
+const recordOverheadBytes = 32
 
 // normal is a copy with each list in order and none empty.
 func normal(partitions assignment.Partitions) assignment.Partitions {

@@ -96,20 +96,45 @@ func (m *Machine) upgrade(o *op.Op, id string, g *classic.Group) (*consumers.Gro
 	if err != nil {
 		return nil, err
 	}
+	if !o.Room(upgradeBytes(id, members)) {
+		return nil, notFound("Cannot upgrade classic group %s to consumer group because its records are more than the log takes at once.", id)
+	}
 	g.Dissolve(o)
 	next := m.newConsumerGroup(id)
 	next.Upgrade(o, u)
 	return next, nil
 }
 
-// settle downgrades a group that no consumer of the newer protocol is left in: the others get a coordinator that they know.
+// perRecordBytes is enough for what a record of a member has beside its group's id and what the member said and got.
+const perRecordBytes = 512
+
+// upgradeBytes is at most what the records of an upgraded group take, three for each member. What a member got is shorter by name and
+// number than by id, number and epoch.
+func upgradeBytes(id string, members []classic.Member) int {
+	bytes := perRecordBytes
+	for i := range members {
+		bytes += 3*(len(id)+perRecordBytes) + 5*len(members[i].Assignment)
+		for _, p := range members[i].Protocols {
+			bytes += 2 * len(p.Metadata)
+		}
+	}
+	return bytes
+}
+
+// downgradeBytes is at most what the record of a downgraded group and the tombstones of its former self take.
+func downgradeBytes(record *schema.GroupMetadata) int {
+	return len(schema.Encode(record).Value) + (3*len(record.Value.Members)+3)*(len(record.Group)+perRecordBytes)
+}
+
+// settle downgrades a group that no consumer of the newer protocol is left in: the others get a coordinator that they know. One that
+// is too large for its records to be written at once stays as it is.
 func (m *Machine) settle(o *op.Op, id string) {
 	g, ok := m.groups[id].(*consumers.Group)
 	if !ok || !g.AllClassic() || !migrates(o, "downgrade") {
 		return
 	}
 	record := g.Downgrade(o)
-	if len(record.Value.Members) > o.Settings.Broker.Int("group.max.size") {
+	if len(record.Value.Members) > o.Settings.Broker.Int("group.max.size") || !o.Room(downgradeBytes(record)) {
 		return
 	}
 	g.Dissolve(o)
