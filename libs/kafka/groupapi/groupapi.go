@@ -39,7 +39,11 @@ func Ranges() []Range { return slices.Clone(ranges) }
 //   - A classic member that heartbeats while its group is loaded is told that all is well: another code would have it
 //     look for its coordinator, or join anew. One that waits for its assignment is told to join anew.
 //   - Producers before TxnOffsetCommit 2 take COORDINATOR_LOAD_IN_PROGRESS for fatal (KAFKA-9656).
+//   - Members take REQUEST_TIMED_OUT for fatal: they hear COORDINATOR_NOT_AVAILABLE, as all do.
 func Refuse(req kmsg.Request, code *kerr.Error) kmsg.Response {
+	if code == kerr.RequestTimedOut {
+		code = kerr.CoordinatorNotAvailable
+	}
 	resp := req.ResponseKind()
 	switch q := req.(type) {
 	case *kmsg.OffsetCommitRequest:

@@ -127,9 +127,11 @@ func TestRefuse(t *testing.T) {
 	for _, req := range requests() {
 		key := req.Key()
 		for version := range req.MaxVersion() + 1 {
-			for _, code := range []*kerr.Error{elsewhere, loading, kerr.CoordinatorNotAvailable, kerr.InvalidGroupID} {
+			for _, code := range []*kerr.Error{elsewhere, loading, kerr.CoordinatorNotAvailable, kerr.InvalidGroupID, kerr.RequestTimedOut} {
 				said := code.Code
 				switch {
+				case code == kerr.RequestTimedOut:
+					said = kerr.CoordinatorNotAvailable.Code
 				case code == loading && key == 12, code == elsewhere && key == 16:
 					said = 0
 				case code == loading && key == 14:
