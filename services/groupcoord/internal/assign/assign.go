@@ -17,7 +17,8 @@ import (
 )
 
 const (
-	// parallelQuestions bounds how many questions are with plugins at once.
+	// parallelQuestions bounds how many questions are with one assignor at once. Each has its own share, so that none waits
+	// for another that hangs.
 	parallelQuestions = 4
 	// maxQuestions bounds those and the ones that wait. A group has one at a time, and asks again after a failure.
 	maxQuestions = 10_000
@@ -34,7 +35,6 @@ var (
 type Asker struct {
 	host    *host.Host
 	timeout time.Duration
-	slots   chan struct{}
 
 	ctx    context.Context
 	cancel context.CancelFunc
@@ -42,13 +42,14 @@ type Asker struct {
 	mu      sync.Mutex
 	closed  bool
 	open    int
+	slots   map[string]chan struct{} // by assignor, of those that are offered; each holds one for each question that is with it
 	waiting sync.WaitGroup
 }
 
 // New makes an asker over a host, which stays the caller's. timeout is what each answer may take, the start of the
 // plugin included, once it is the question's turn.
 func New(h *host.Host, timeout time.Duration) *Asker {
-	a := &Asker{host: h, timeout: timeout, slots: make(chan struct{}, parallelQuestions)}
+	a := &Asker{host: h, timeout: timeout, slots: map[string]chan struct{}{}}
 	a.ctx, a.cancel = context.WithCancel(context.Background())
 	return a
 }
@@ -67,11 +68,16 @@ func (a *Asker) Ask(in *assignment.Input, measure Lag, done func(assignment.Outp
 	}
 	a.open++
 	busy := a.open > maxQuestions
+	slots := a.slots[in.Assignor]
+	if slots == nil {
+		slots = make(chan struct{}, parallelQuestions)
+		a.slots[in.Assignor] = slots
+	}
 	a.waiting.Go(func() {
 		if busy {
 			done(nil, fmt.Errorf("assignor %s: %w", in.Assignor, errBusy))
 		} else {
-			done(a.answer(in, measure))
+			done(a.answer(in, measure, slots))
 		}
 		a.mu.Lock()
 		a.open--
@@ -88,10 +94,10 @@ func (a *Asker) Close() {
 	a.waiting.Wait()
 }
 
-func (a *Asker) answer(in *assignment.Input, measure Lag) (assignment.Output, error) {
+func (a *Asker) answer(in *assignment.Input, measure Lag, slots chan struct{}) (assignment.Output, error) {
 	select {
-	case a.slots <- struct{}{}:
-		defer func() { <-a.slots }()
+	case slots <- struct{}{}:
+		defer func() { <-slots }()
 	case <-a.ctx.Done():
 		return nil, fmt.Errorf("assignor %s: %w", in.Assignor, errClosed)
 	}

@@ -223,6 +223,30 @@ func TestCloseEndsQuestionsThatHang(t *testing.T) {
 	a.Ask(input("good"), nil, func(assignment.Output, error) { t.Error("called after Close") })
 }
 
+func TestAnAssignorThatTakesItsTimeHoldsUpNoOther(t *testing.T) {
+	a := start(t, time.Hour)
+	held, release := make(chan struct{}), make(chan struct{})
+	for range parallelQuestions {
+		in := input("error")
+		in.Assignor = "curious"
+		a.Ask(in, func(context.Context) [][]int64 {
+			held <- struct{}{}
+			<-release
+			return nil
+		}, func(assignment.Output, error) {})
+		<-held
+	}
+	select {
+	case got := <-ask(a, input("good")):
+		if got.err != nil {
+			t.Error(got.err)
+		}
+	case <-time.After(20 * time.Second):
+		t.Error("no answer")
+	}
+	close(release)
+}
+
 func TestHostConfig(t *testing.T) {
 	load := func(pairs map[string]string) (host.Config, error) {
 		values, err := config.FromMap(configkeys.Broker(), pairs)
