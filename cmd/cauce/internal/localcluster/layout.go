@@ -69,6 +69,9 @@ func (s Shape) Validate() error {
 			return fmt.Errorf("%d nodes of role %s: there may be 0 to %d", role.count, role.name, maxOfARole)
 		}
 	}
+	if n := len(layout(s, func(int) string { return "" })); n > maxAddresses {
+		return fmt.Errorf("%d nodes: there may be %d", n, maxAddresses)
+	}
 	if _, err := config.Load(configkeys.Broker(), config.Options{Set: s.Settings}); err != nil {
 		return err
 	}

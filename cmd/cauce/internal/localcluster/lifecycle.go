@@ -12,6 +12,9 @@ import (
 
 // Start starts the processes of nodes that have none.
 func (c *Cluster) Start(nodes ...Node) error {
+	if err := c.openNetwork(); err != nil {
+		return err
+	}
 	var errs []error
 	for _, n := range nodes {
 		errs = append(errs, c.launch(n))
@@ -120,7 +123,7 @@ func (c *Cluster) Down(ctx context.Context) error {
 			return errors.Join(err, c.Kill(context.WithoutCancel(ctx), n))
 		}))
 	}
-	return errors.Join(errs...)
+	return errors.Join(append(errs, c.closeNetwork())...)
 }
 
 func (c *Cluster) awaitEnd(ctx context.Context, n Node) error { return c.awaitState(ctx, n, Stopped) }

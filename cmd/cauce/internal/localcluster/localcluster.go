@@ -9,6 +9,7 @@ package localcluster
 import (
 	"crypto/rand"
 	"encoding/base64"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -30,14 +31,17 @@ type Cluster struct {
 type plan struct {
 	ClusterID string `json:"cluster_id"`
 	Shape     Shape  `json:"shape"`
-	Nodes     []Node `json:"nodes"`
+	// Network is nil when all nodes are at the loopback address.
+	Network *network `json:"network,omitempty"`
+	Nodes   []Node   `json:"nodes"`
 }
 
 const planFile = "cluster.json"
 
 // Create makes the folder of a new cluster, of which nothing runs yet. programs is the folder that holds cauce-broker and
-// the others. The error is fs.ErrExist when dir has a cluster already.
-func Create(dir, programs string, shape Shape) (*Cluster, error) {
+// the others. The error is fs.ErrExist when dir has a cluster already, or errors.ErrUnsupported when its nodes are to be
+// isolated, each in a network namespace, and cannot be.
+func Create(dir, programs string, shape Shape, isolated bool) (*Cluster, error) {
 	if err := shape.Validate(); err != nil {
 		return nil, err
 	}
@@ -45,30 +49,43 @@ func Create(dir, programs string, shape Shape) (*Cluster, error) {
 	if err != nil {
 		return nil, err
 	}
-	var id [16]byte
-	_, _ = rand.Read(id[:]) // never fails
-	c := &Cluster{dir: dir, programs: programs, plan: plan{
-		ClusterID: base64.RawURLEncoding.EncodeToString(id[:]),
-		Shape:     shape,
-		Nodes:     layout(shape, func(int) string { return "127.0.0.1" }),
-	}}
 	if _, err := os.Stat(filepath.Join(dir, planFile)); err == nil {
 		return nil, fmt.Errorf("%s: %w", filepath.Join(dir, planFile), fs.ErrExist)
 	}
+	var id [16]byte
+	_, _ = rand.Read(id[:]) // never fails
+	c := &Cluster{dir: dir, programs: programs, plan: plan{ClusterID: base64.RawURLEncoding.EncodeToString(id[:]), Shape: shape}}
+	host := func(int) string { return "127.0.0.1" }
+	if isolated {
+		c.plan.Network, err = newNetwork(hex.EncodeToString(id[:4]), int(id[4])*2, layout(shape, host))
+		if err != nil {
+			return nil, fmt.Errorf("%w: %w", errors.ErrUnsupported, err)
+		}
+		host = c.plan.Network.host
+	}
+	c.plan.Nodes = layout(shape, host)
+	if err := c.write(); err != nil {
+		return nil, errors.Join(err, c.closeNetwork())
+	}
+	return c, nil
+}
+
+// write puts the cluster's folder on disk.
+func (c *Cluster) write() error {
 	for _, n := range c.plan.Nodes {
 		if err := os.MkdirAll(c.folder(n), 0o755); err != nil {
-			return nil, err
+			return err
 		}
 		if err := os.WriteFile(filepath.Join(c.folder(n), "node.properties"), []byte(c.properties(n)), 0o600); err != nil {
-			return nil, err
+			return err
 		}
 	}
 	// Last: with it the cluster exists.
 	text, err := json.MarshalIndent(c.plan, "", "  ")
 	if err != nil {
-		return nil, err
+		return err
 	}
-	return c, os.WriteFile(filepath.Join(dir, planFile), append(text, '\n'), 0o644)
+	return os.WriteFile(filepath.Join(c.dir, planFile), append(text, '\n'), 0o644)
 }
 
 // Open finds the cluster of a folder. The error is fs.ErrNotExist when there is none.

@@ -68,7 +68,7 @@ func TestShapesThatCannotBe(t *testing.T) {
 
 // TestPropertiesAreReadAsWritten loads what each node gets.
 func TestPropertiesAreReadAsWritten(t *testing.T) {
-	c := create(t, Shape{Controllers: 3, Brokers: 2, Groupcoords: 1, BasePort: 20000, Settings: []string{`data.dir=C:\data`, "num.partitions=7"}})
+	c := create(t, Shape{Controllers: 3, Brokers: 2, Groupcoords: 1, BasePort: 20000, Settings: []string{`data.dir=C:\data`, "num.partitions=7"}}, false)
 	for _, n := range c.Nodes() {
 		v, err := config.Load(configkeys.Broker(), config.Options{File: filepath.Join(c.folder(n), "node.properties")})
 		if err != nil {
@@ -95,7 +95,7 @@ func TestPropertiesAreReadAsWritten(t *testing.T) {
 	if err != nil || !again.Shape().Equal(c.Shape()) || len(again.Nodes()) != len(c.Nodes()) {
 		t.Errorf("opened as %+v, %v", again, err)
 	}
-	if _, err := Create(c.dir, c.programs, c.Shape()); !errors.Is(err, fs.ErrExist) {
+	if _, err := Create(c.dir, c.programs, c.Shape(), false); !errors.Is(err, fs.ErrExist) {
 		t.Errorf("made twice: %v", err)
 	}
 	if _, err := Open(t.TempDir(), c.programs); !errors.Is(err, fs.ErrNotExist) {
@@ -103,31 +103,10 @@ func TestPropertiesAreReadAsWritten(t *testing.T) {
 	}
 }
 
-// create makes a cluster whose programs do nothing until they are told to end.
-func create(t *testing.T, s Shape) *Cluster {
-	t.Helper()
-	programs := t.TempDir()
-	for _, role := range s.roles() {
-		if err := os.WriteFile(filepath.Join(programs, "cauce-"+role.name), []byte("#!/bin/sh\nexec sleep 600\n"), 0o755); err != nil {
-			t.Fatal(err)
-		}
-	}
-	c, err := Create(t.TempDir(), programs, s)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return c
-}
-
 func TestProcesses(t *testing.T) {
-	c := create(t, Shape{Controllers: 1, Brokers: 2, BasePort: 20000})
+	c := create(t, Shape{Controllers: 1, Brokers: 2, BasePort: freePort(t)}, false)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	t.Cleanup(func() {
-		if err := c.Down(context.WithoutCancel(ctx)); err != nil {
-			t.Error(err)
-		}
-	})
 	first, second := c.Nodes()[0], c.Nodes()[1]
 	is := func(n Node, want State) int {
 		t.Helper()
@@ -176,9 +155,13 @@ func TestProcesses(t *testing.T) {
 
 // TestAProcessThatEndsIsNotAwaited has a program that fails at once.
 func TestAProcessThatEndsIsNotAwaited(t *testing.T) {
-	c := create(t, Shape{Controllers: 1, Brokers: 1, BasePort: 20000})
+	c := create(t, Shape{Controllers: 1, Brokers: 1, BasePort: 20000}, false)
 	broken := c.Nodes()[0]
-	if err := os.WriteFile(filepath.Join(c.programs, "cauce-broker"), []byte("#!/bin/sh\necho the disk is on fire >&2\nexit 1\n"), 0o755); err != nil {
+	program := filepath.Join(c.programs, "cauce-broker")
+	if err := os.Remove(program); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(program, []byte("#!/bin/sh\necho the disk is on fire >&2\nexit 1\n"), 0o755); err != nil {
 		t.Fatal(err)
 	}
 	if err := c.Start(broken); err != nil {

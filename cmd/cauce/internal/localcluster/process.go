@@ -102,7 +102,11 @@ func (c *Cluster) spawn(n Node) (process, error) {
 		return process{}, err
 	}
 	defer log.Close()
-	cmd := exec.Command(filepath.Join(c.programs, "cauce-"+n.Role), "--config", filepath.Join(c.folder(n), "node.properties"))
+	line := []string{filepath.Join(c.programs, "cauce-"+n.Role), "--config", filepath.Join(c.folder(n), "node.properties")}
+	if w := c.plan.Network; w != nil { // ip becomes the program, under the same pid
+		line = append([]string{"ip", "netns", "exec", w.namespace(n.ID)}, line...)
+	}
+	cmd := exec.Command(line[0], line[1:]...)
 	cmd.Dir = c.folder(n)
 	cmd.Env = environment()
 	cmd.Stdout, cmd.Stderr = log, log

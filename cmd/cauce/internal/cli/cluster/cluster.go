@@ -33,7 +33,8 @@ can be stopped, killed, frozen and cut off on purpose. All but describe take the
 	}
 	s.BindOutput(cmd)
 	l := &local{s: s}
-	cmd.AddCommand(describe(s), up(l), status(l), stop(l), start(l), kill(l), pause(l), resume(l), down(l))
+	cmd.AddCommand(describe(s), up(l), status(l), stop(l), start(l), kill(l), pause(l), resume(l),
+		partition(l), heal(l), down(l))
 	return cmd
 }
 

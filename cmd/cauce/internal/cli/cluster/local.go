@@ -3,13 +3,12 @@ package cluster
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -25,6 +24,7 @@ type local struct {
 	s       *session.Session
 	dir     string
 	timeout time.Duration
+	network networkKind
 }
 
 // bind gives cmd the flags that all of them have. timeout is what the work may take.
@@ -68,8 +68,13 @@ type nodeStatus struct {
 
 func (l *local) printStatus(c *localcluster.Cluster) error {
 	document := struct {
-		Nodes []nodeStatus `json:"nodes"`
+		Nodes []nodeStatus       `json:"nodes"`
+		Cuts  []localcluster.Cut `json:"cuts,omitempty"` // ways on which nothing gets through
 	}{Nodes: []nodeStatus{}}
+	var err error
+	if document.Cuts, err = c.Cuts(); err != nil {
+		return err
+	}
 	for _, n := range c.Nodes() {
 		state, pid, err := c.Process(n)
 		if err != nil {
@@ -82,16 +87,27 @@ func (l *local) printStatus(c *localcluster.Cluster) error {
 	slices.SortFunc(document.Nodes, func(a, b nodeStatus) int { return cmp.Compare(a.ID, b.ID) })
 	return l.s.Print(document, func() *output.Table {
 		table := output.NewTable(output.Right("NODE"), output.Left("ROLE"), output.Left("STATE"), output.Right("PID"),
-			output.Left("BOOTSTRAP"), output.Left("ADMIN"))
+			output.Left("BOOTSTRAP"), output.Left("ADMIN"), output.Left("CUT OFF FROM"))
 		for _, n := range document.Nodes {
 			pid := ""
 			if n.PID > 0 {
 				pid = strconv.Itoa(n.PID)
 			}
-			table.Row(n.ID, n.Roles[0], n.State, pid, n.Bootstrap, n.Admin)
+			table.Row(n.ID, n.Roles[0], n.State, pid, n.Bootstrap, n.Admin, unreachable(document.Cuts, n.ID))
 		}
 		return table
 	})
+}
+
+// unreachable words where a node's packets do not get to.
+func unreachable(cuts []localcluster.Cut, id int32) string {
+	var others []string
+	for _, cut := range cuts {
+		if cut.From == id {
+			others = append(others, strconv.Itoa(int(cut.To)))
+		}
+	}
+	return strings.Join(others, ",")
 }
 
 func status(l *local) *cobra.Command {
@@ -209,73 +225,4 @@ What still runs after --timeout is killed.`,
 			return c.Down(ctx)
 		},
 	}, time.Minute)
-}
-
-func up(l *local) *cobra.Command {
-	var shape localcluster.Shape
-	cmd := &cobra.Command{
-		Use:   "up",
-		Short: "Run a cluster on this machine, each node a process of its own",
-		Long: `Run a cluster on this machine, each node a process of its own, and return when it serves. The nodes go on
-until cluster down. Brokers have the ids 1, 2, 3…, controllers 101…, groupcoords 201…, txncoords 301…,
-connects 401…. The folder has what each of them is configured with (ID/node.properties), its log (ID/log) and
-its data. In a folder that has a cluster, the same one goes on; flags that say how it is made cannot change it.`,
-		Example: `  cauce cluster up --data-dir data
-  cauce cluster up --data-dir data --controllers 3 --brokers 3 --groupcoords 2 --base-port 19092
-  cauce cluster up --data-dir data --brokers 3 --set min.insync.replicas=2`,
-		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			c, err := l.openOrCreate(cmd, shape)
-			if err != nil {
-				return err
-			}
-			ctx, cancel := context.WithTimeout(cmd.Context(), l.timeout)
-			defer cancel()
-			if err := errors.Join(c.Start(c.Nodes()...)); err != nil {
-				return err
-			}
-			if err := c.AwaitReady(ctx, c.Nodes()...); err != nil {
-				return err
-			}
-			if err := c.AwaitServing(ctx); err != nil {
-				return err
-			}
-			return l.printStatus(c)
-		},
-	}
-	flags := cmd.Flags()
-	flags.IntVar(&shape.Controllers, "controllers", 1, "controllers: 1, 3 or 5")
-	flags.IntVar(&shape.Brokers, "brokers", 1, "brokers, 1 at least")
-	flags.IntVar(&shape.Groupcoords, "groupcoords", 1, "coordinators of consumer groups")
-	flags.IntVar(&shape.Txncoords, "txncoords", 0, "coordinators of transactions")
-	flags.IntVar(&shape.Connects, "connects", 0, "nodes that run connectors")
-	flags.IntVar(&shape.BasePort, "base-port", 19092, "the first of the `PORT`s that the cluster takes, one after the other")
-	flags.StringArrayVar(&shape.Settings, "set", nil, "set a key of every node, as `KEY=VALUE`; may be repeated")
-	return l.bind(cmd, 2*time.Minute)
-}
-
-// shaping are the flags of up that say what a new cluster is.
-var shaping = []string{"controllers", "brokers", "groupcoords", "txncoords", "connects", "base-port", "set"}
-
-// openOrCreate takes up the cluster of the folder, if there is one and it is what the flags ask for.
-func (l *local) openOrCreate(cmd *cobra.Command, shape localcluster.Shape) (*localcluster.Cluster, error) {
-	if err := shape.Validate(); err != nil {
-		return nil, exit.With(exit.Usage, err)
-	}
-	folder, err := programs()
-	if err != nil {
-		return nil, err
-	}
-	c, err := localcluster.Open(l.dir, folder)
-	if errors.Is(err, fs.ErrNotExist) {
-		return localcluster.Create(l.dir, folder, shape)
-	}
-	if err != nil {
-		return nil, err
-	}
-	given := slices.ContainsFunc(shaping, func(name string) bool { return cmd.Flags().Changed(name) })
-	if have := c.Shape(); given && !have.Equal(shape) {
-		return nil, exit.With(exit.Exists, fmt.Errorf("%s has a cluster that was made with other flags: leave them out to go on with it, or take another folder", l.dir))
-	}
-	return c, nil
 }
