@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/cauce-stream/cauce/tests/conformance/internal/member"
 	"github.com/cauce-stream/cauce/tests/conformance/internal/server"
 )
 
@@ -26,7 +27,17 @@ var (
 	run   = runID()
 )
 
+// Members of groups in Go are this binary again, with these variables in the environment: the client to run, and the
+// program that some clients are.
+const (
+	memberClient  = "CAUCE_CONFORMANCE_MEMBER"
+	memberProgram = "CAUCE_CONFORMANCE_MEMBER_PROGRAM"
+)
+
 func TestMain(m *testing.M) {
+	if name := os.Getenv(memberClient); name != "" {
+		os.Exit(member.Main(name, os.Getenv(memberProgram), os.Args[1:]))
+	}
 	flag.Parse()
 	code, err := runAll(m)
 	if err != nil {

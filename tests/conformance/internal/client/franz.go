@@ -8,7 +8,9 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/cauce-stream/cauce/tests/conformance/internal/workload"
 )
@@ -77,6 +79,48 @@ func (f *Franz) EndOffsets(ctx context.Context, topic string) (map[int32]int64, 
 		out[p] = o.Offset
 	}
 	return out, nil
+}
+
+// Committed returns the offsets that a group has committed of a topic, by partition.
+func (f *Franz) Committed(ctx context.Context, group, topic string) (map[int32]int64, error) {
+	admin, err := f.admin()
+	if err != nil {
+		return nil, err
+	}
+	defer admin.Close()
+	offsets, err := admin.FetchOffsets(ctx, group)
+	if err != nil {
+		return nil, err
+	}
+	out := map[int32]int64{}
+	for p, o := range offsets[topic] {
+		if o.Err != nil {
+			return nil, fmt.Errorf("offset of %s in %s-%d: %w", group, topic, p, o.Err)
+		}
+		out[p] = o.At
+	}
+	return out, nil
+}
+
+// SetGroupConfig sets one config of a group.
+func (f *Franz) SetGroupConfig(ctx context.Context, group, key, value string) error {
+	cl, err := kgo.NewClient(kgo.SeedBrokers(f.bootstrap))
+	if err != nil {
+		return err
+	}
+	defer cl.Close()
+	config := kmsg.NewIncrementalAlterConfigsRequestResourceConfig()
+	config.Name, config.Value = key, &value
+	resource := kmsg.NewIncrementalAlterConfigsRequestResource()
+	resource.ResourceType, resource.ResourceName = kmsg.ConfigResourceTypeGroupConfig, group
+	resource.Configs = append(resource.Configs, config)
+	req := kmsg.NewPtrIncrementalAlterConfigsRequest()
+	req.Resources = append(req.Resources, resource)
+	res, err := req.RequestWith(ctx, cl)
+	if err != nil {
+		return err
+	}
+	return kerr.ErrorForCode(res.Resources[0].ErrorCode)
 }
 
 // AwaitLeaders returns once every partition of a topic answers ListOffsets: before that, acks=0 may lose records.

@@ -56,10 +56,15 @@ func ForTests(ctx context.Context, root, javaDir string) (*Server, error) {
 	if bootstrap := os.Getenv("CAUCE_BOOTSTRAP"); bootstrap != "" {
 		return &Server{Bootstrap: bootstrap, LogDir: os.Getenv("CAUCE_CONFORMANCE_LOG_DIR")}, nil
 	}
-	if os.Getenv("CAUCE_CONFORMANCE_SERVER") == "kafka" {
-		return StartKafka(ctx, javaDir, Options{})
+	return Start(ctx, root, javaDir, os.Getenv("CAUCE_CONFORMANCE_SERVER") == "kafka", Options{})
+}
+
+// Start starts Apache Kafka or Cauce.
+func Start(ctx context.Context, root, javaDir string, kafka bool, o Options) (*Server, error) {
+	if kafka {
+		return StartKafka(ctx, javaDir, o)
 	}
-	return StartCauce(ctx, root, Options{})
+	return StartCauce(ctx, root, o)
 }
 
 // Binary returns the path of bin/cauce below the project's root, building it when it is missing.
