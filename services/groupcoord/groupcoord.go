@@ -118,37 +118,47 @@ func (s *Service) Serve(n *node.Node, router *server.Router) {
 
 // update shows the shards a new image: those that are another's by it go first, as an image may be shown to an owner only.
 func (s *Service) update(im *metadata.Image, d *metadata.Delta) {
-	v := &view{im, s.view.Load().settings}
-	if len(d.ChangedConfigs) > 0 || s.view.Load().image.Offset() < 0 {
+	before := s.view.Load()
+	s.release(before.image, d)
+	v := &view{im, before.settings}
+	if len(d.ChangedConfigs) > 0 || before.image.Offset() < 0 {
 		v.settings = settingsOf(s.cfg, im)
 	}
 	s.view.Store(v)
-	gone := false
-	for _, t := range d.DeletedTopics {
-		gone = gone || t.Name == metadata.ConsumerOffsetsTopic
+	if concernsGroups(d) {
+		s.runtime.RunAll(func(m *shard.Machine, now time.Time) coordinator.Step { return m.OnImage(now, v.image, v.settings) })
 	}
-	if gone {
-		s.releaseAll()
+	s.own(im, s.node.Epoch())
+}
+
+// release gives up the shards that are another's since the image before, and all when their topic was deleted.
+func (s *Service) release(before *metadata.Image, d *metadata.Delta) {
+	for _, t := range d.DeletedTopics {
+		if t.Name != metadata.ConsumerOffsetsTopic {
+			continue
+		}
+		for id, owned := range before.Shards(t.Name) {
+			s.runtime.Release(id, owned.Epoch)
+		}
 	}
 	for _, c := range d.ChangedShards {
 		if c.Topic == metadata.ConsumerOffsetsTopic && c.Owner != s.cfg.NodeID {
 			s.runtime.Release(c.Partition, c.Epoch)
 		}
 	}
-	if concernsGroups(d) {
-		s.runtime.RunAll(func(m *shard.Machine, now time.Time) coordinator.Step { return m.OnImage(now, v.image, v.settings) })
-	}
-	for _, c := range d.ChangedShards {
-		if c.Topic == metadata.ConsumerOffsetsTopic && c.Owner == s.cfg.NodeID {
-			s.runtime.Own(c.Partition, c.Epoch)
-		}
-	}
 }
 
-// releaseAll gives all shards up: their topic was deleted.
-func (s *Service) releaseAll() {
-	for id, owned := range s.node.Image().Shards(metadata.ConsumerOffsetsTopic) {
-		s.runtime.Release(id, owned.Epoch)
+// own takes the shards that belong to the registration of that epoch. Those in an image from before it belong to the process that
+// was this node then. They cannot be taken over under their epoch: batches are numbered within it, so that a fence might be
+// taken for that process's last batch, which would be lost to who loads up to the fence.
+func (s *Service) own(im *metadata.Image, registration int64) {
+	if self, ok := im.Node(s.cfg.NodeID); !ok || self.Epoch != registration {
+		return
+	}
+	for id, owned := range im.Shards(metadata.ConsumerOffsetsTopic) {
+		if owned.Owner == s.cfg.NodeID {
+			s.runtime.Own(id, owned.Epoch)
+		}
 	}
 }
 
