@@ -71,39 +71,18 @@ func (g *Group) heartbeat(o *op.Op, t coordinator.Ticket, c op.Client, req *kmsg
 	if req.MemberEpoch < joinEpoch {
 		return g.leave(o, t, req)
 	}
-	id := req.MemberID
-	if id == "" {
-		id = c.Fresh
-	}
-	replaced, err := g.admit(o, id, req)
+	h, err := g.hear(o, c, req)
 	if err != nil {
 		return err
 	}
-	before := &schema.MemberMetadata{RebalanceTimeoutMs: -1}
-	switch m := g.members[id]; {
-	case replaced != nil:
-		before = replaced.said
-	case m != nil:
-		before = m.said
-	}
-	said := update(before, c, req)
-	if said.Expression != before.Expression && said.Expression != "" {
-		if _, err := compile(said.Expression); err != nil {
-			return err
-		}
-	}
-	if !sameMetadata(before, &said) {
-		if err := g.checkRoom(o, id, &said); err != nil {
-			return err
-		}
-	}
+	id := h.id
 	g.supersede(o, id)
-	if replaced != nil {
-		g.replace(o, replaced, id)
+	if h.replaced != nil {
+		g.replace(o, h.replaced, id)
 	}
-	resubscribed := g.say(o, id, &said)
+	resubscribed := g.say(o, id, &h.said)
 	m := g.members[id]
-	if before.Classic != nil {
+	if h.before.Classic != nil {
 		g.clearJoinTimer(o, id)
 		o.ClearTimer(g.timer(timerSync, id))
 	}
@@ -125,6 +104,51 @@ func (g *Group) heartbeat(o *op.Op, t coordinator.Ticket, c op.Client, req *kmsg
 	full := req.RebalanceTimeoutMillis != -1 && (req.SubscribedTopicNames != nil || req.SubscribedTopicRegex != nil) && req.Topics != nil
 	g.answer(o, t, m, joins || full || told)
 	return nil
+}
+
+// heard is who sends a heartbeat and what it says.
+type heard struct {
+	id string
+	// replaced is the static member in whose place it comes; nil for none.
+	replaced *member
+	// before is what was known of the member, said is that with what the request says anew.
+	before *schema.MemberMetadata
+	said   schema.MemberMetadata
+}
+
+// hear says who sends a heartbeat that is no leave, or why it is refused. It changes nothing.
+func (g *Group) hear(o *op.Op, c op.Client, req *kmsg.ConsumerGroupHeartbeatRequest) (*heard, error) {
+	h := &heard{id: req.MemberID, before: &schema.MemberMetadata{RebalanceTimeoutMs: -1}}
+	if h.id == "" {
+		h.id = c.Fresh
+	}
+	var err error
+	if h.replaced, err = g.admit(o, h.id, req); err != nil {
+		return nil, err
+	}
+	switch m := g.members[h.id]; {
+	case h.replaced != nil:
+		h.before = h.replaced.said
+	case m != nil:
+		h.before = m.said
+	}
+	h.said = update(h.before, c, req)
+	if h.said.Expression != h.before.Expression && h.said.Expression != "" {
+		if _, err := compile(h.said.Expression); err != nil {
+			return nil, err
+		}
+	}
+	if sameMetadata(h.before, &h.said) {
+		return h, nil
+	}
+	return h, g.checkRoom(o, h.id, &h.said)
+}
+
+// CheckFirst says why a member that joins would be refused by a group that has none yet. Where a group has to become another for
+// the member to join, that is to be asked before.
+func CheckFirst(o *op.Op, c op.Client, req *kmsg.ConsumerGroupHeartbeatRequest) error {
+	_, err := New(req.Group).hear(o, c, req)
+	return err
 }
 
 // admit decides who sends a heartbeat. A static member that it comes in place of is returned.

@@ -20,7 +20,7 @@ import (
 // comes to a classic group of consumers upgrades it.
 func (m *Machine) ConsumerGroupHeartbeat(now time.Time, t coordinator.Ticket, c op.Client, req *kmsg.ConsumerGroupHeartbeatRequest) coordinator.Step {
 	o := m.begin(now)
-	g, err := m.consumerGroup(o, req)
+	g, err := m.consumerGroup(o, c, req)
 	if err != nil {
 		o.Answer(t, consumers.RefuseHeartbeat(err))
 		return o.Step()
@@ -34,7 +34,7 @@ func (m *Machine) ConsumerGroupHeartbeat(now time.Time, t coordinator.Ticket, c 
 }
 
 // consumerGroup is the group of a heartbeat, made if a member joins.
-func (m *Machine) consumerGroup(o *op.Op, req *kmsg.ConsumerGroupHeartbeatRequest) (*consumers.Group, error) {
+func (m *Machine) consumerGroup(o *op.Op, c op.Client, req *kmsg.ConsumerGroupHeartbeatRequest) (*consumers.Group, error) {
 	if err := consumers.CheckHeartbeat(o.Settings, req); err != nil {
 		return nil, err
 	}
@@ -48,6 +48,9 @@ func (m *Machine) consumerGroup(o *op.Op, req *kmsg.ConsumerGroupHeartbeatReques
 	case *classic.Group:
 		if !joins {
 			return nil, notFound("Group %s is not a consumer group.", req.Group)
+		}
+		if err := consumers.CheckFirst(o, c, req); err != nil {
+			return nil, err // the group stays what it is
 		}
 		return m.upgrade(o, req.Group, g)
 	}
