@@ -15,6 +15,7 @@ import (
 	"github.com/cauce-stream/cauce/cmd/cauce/internal/cli/configs"
 	"github.com/cauce-stream/cauce/cmd/cauce/internal/cli/consume"
 	"github.com/cauce-stream/cauce/cmd/cauce/internal/cli/exit"
+	"github.com/cauce-stream/cauce/cmd/cauce/internal/cli/group"
 	"github.com/cauce-stream/cauce/cmd/cauce/internal/cli/logfiles"
 	"github.com/cauce-stream/cauce/cmd/cauce/internal/cli/plugins"
 	"github.com/cauce-stream/cauce/cmd/cauce/internal/cli/produce"
@@ -67,7 +68,7 @@ func newRoot(s *session.Session) *cobra.Command {
 	root.SetErr(s.Err)
 	root.SetUsageTemplate(usageTemplate)
 	addGroup(root, "Topics and records", topic.Command(s), produce.Command(s), consume.Command(s), bench.Command(s))
-	addGroup(root, "Cluster", cluster.Command(s), configs.Command(s))
+	addGroup(root, "Cluster", cluster.Command(s), group.Command(s), configs.Command(s))
 	addGroup(root, "Server", dev.Command(s), plugins.Command(s), logfiles.Command(s))
 	root.AddCommand(versionCommand(s))
 	root.InitDefaultHelpCmd()
