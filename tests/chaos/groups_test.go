@@ -1,0 +1,345 @@
+//go:build chaos
+
+package chaos
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/cauce-stream/cauce/tests/chaos/internal/history"
+)
+
+var (
+	rounds = flag.Int("rounds", 3, "how many faults coordinators of groups have")
+	stun   = flag.Duration("stun", 8*time.Second, "how long a coordinator is stopped by SIGSTOP; longer than a node's session")
+)
+
+const (
+	workTopic      = "work"
+	workPartitions = 6
+	groupCount     = 30
+	// nodeSession is the session timeout of nodes.
+	nodeSession = 5 * time.Second
+	// recoveryLimit is from the kill of a coordinator to the next commit of a group that it had.
+	recoveryLimit = 3 * time.Second
+	// settleTimeout bounds every wait for the cluster to be whole again.
+	settleTimeout = 90 * time.Second
+)
+
+// TestGroupsOutliveTheirCoordinators kills, stops and restarts the coordinators of busy groups. Their members, which know
+// nothing of that, go on by themselves; no committed offset is lost or moved back, no partition is owned by two members at
+// once, and a coordinator that was stopped for longer than its session changes nothing when it goes on.
+//
+// The checks have been seen to fail: with the broker's refusal of older shard epochs taken out (package partition, file shard.go) a
+// stopped coordinator that goes on writes what it had, and offsets move back.
+func TestGroupsOutliveTheirCoordinators(t *testing.T) {
+	if *seed == 0 {
+		*seed = rand.Uint64()
+	}
+	t.Logf("seed %d", *seed)
+	g := startGroups(t, rand.New(rand.NewPCG(*seed, 0)))
+	faults := []func(*node) []time.Duration{g.killAndRestart, g.stunAndResume, g.restart}
+	var kills []time.Duration
+	for round := range *rounds {
+		g.replaceMembers()
+		victim := g.coordinators[g.random.IntN(len(g.coordinators))]
+		fault := round % len(faults)
+		took := faults[fault](victim)
+		g.settle()
+		if fault == 0 {
+			kills = append(kills, took...)
+		}
+		t.Logf("round %d: %s of node %d: %d groups, next commit after %v at the most",
+			round+1, []string{"kill", "stop", "restart"}[fault], victim.id, len(took), slices.Max(append(took, 0)))
+		if found := g.history.Faults(); len(found) > 0 {
+			t.Fatalf("round %d (seed %d):\n%s", round+1, *seed, strings.Join(found[:min(len(found), 20)], "\n"))
+		}
+	}
+	slices.Sort(kills)
+	if len(kills) > 0 {
+		p50, p99 := kills[len(kills)/2], kills[(len(kills)-1)*99/100]
+		t.Logf("from a kill to the next commit: median %v, p99 %v, longest %v, of %d groups", p50, p99, kills[len(kills)-1], len(kills))
+		if p99 > recoveryLimit {
+			t.Errorf("from a kill to the next commit: p99 is %v, want at most %v (seed %d)", p99, recoveryLimit, *seed)
+		}
+	}
+	g.end()
+	if found := g.history.Faults(); len(found) > 0 {
+		t.Errorf("seed %d:\n%s", *seed, strings.Join(found, "\n"))
+	}
+	t.Logf("%d assignments of a partition", g.history.Stays())
+}
+
+// groups is a cluster with groups that consume.
+type groups struct {
+	t            *testing.T
+	random       *rand.Rand
+	broker       *node
+	coordinators []*node
+	direct       map[int32]*kgo.Broker // of each coordinator
+	admin        *kadm.Client
+	history      *history.History
+	members      map[string][]*member
+	joined       int
+	stopWriting  func()
+}
+
+func groupName(i int) string { return fmt.Sprintf("%s-%d", kinds[i%len(kinds)].name, i) }
+
+func startGroups(t *testing.T, random *rand.Rand) *groups {
+	t.Helper()
+	bus := freeAddress(t)
+	common := []string{"bus.servers=nats://" + bus, "group.initial.rebalance.delay.ms=300",
+		"group.consumer.min.session.timeout.ms=6000", fmt.Sprint("group.consumer.session.timeout.ms=", sessionTimeout.Milliseconds()),
+		"group.consumer.min.heartbeat.interval.ms=500", "group.consumer.heartbeat.interval.ms=1000"}
+	launch(t, 100, "cauce-controller", "", "controller.bus.listener="+bus, "controller.listener="+freeAddress(t),
+		fmt.Sprint("broker.session.timeout.ms=", nodeSession.Milliseconds()),
+		"offsets.topic.replication.factor=1", "offsets.topic.num.partitions=12")
+	g := &groups{t: t, random: random, direct: map[int32]*kgo.Broker{}, history: history.New(sessionTimeout), members: map[string][]*member{}}
+	topicSettings := []string{"offsets.topic.replication.factor=1", "offsets.topic.num.partitions=12"}
+	g.broker = launch(t, 1, "cauce-broker", freeAddress(t), append(topicSettings, common...)...)
+	for id := range int32(2) {
+		n := launch(t, 11+id, "cauce-groupcoord", freeAddress(t), append(topicSettings, common...)...)
+		g.coordinators = append(g.coordinators, n)
+		g.direct[n.id] = direct(t, n)
+	}
+	cl, err := kgo.NewClient(kgo.SeedBrokers(g.broker.kafka), kgo.MetadataMinAge(100*time.Millisecond))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(cl.Close)
+	g.admin = kadm.NewClient(cl)
+	g.until("the topic is created", func(ctx context.Context) error {
+		created, err := g.admin.CreateTopic(ctx, workPartitions, 1, nil, workTopic)
+		if errors.Is(created.Err, kerr.TopicAlreadyExists) {
+			return nil
+		}
+		return errors.Join(err, created.Err)
+	})
+	g.stopWriting = write(t, g.broker.kafka)
+	for i := range groupCount {
+		for range 2 + i%2 {
+			g.join(i)
+		}
+	}
+	g.settle()
+	return g
+}
+
+func (g *groups) join(i int) {
+	g.t.Helper()
+	name := groupName(i)
+	g.joined++
+	g.members[name] = append(g.members[name], join(g.t, g.history, []string{g.broker.kafka}, name, fmt.Sprintf("%s/%d", name, g.joined), i%len(kinds)))
+}
+
+// replaceMembers has a member of some groups leave and another join, so that there are rebalances under way.
+func (g *groups) replaceMembers() {
+	for range 5 {
+		i := g.random.IntN(groupCount)
+		name := groupName(i)
+		g.members[name][0].stop()
+		g.members[name] = g.members[name][1:]
+		g.join(i)
+	}
+}
+
+// until tries until it works.
+func (g *groups) until(what string, try func(ctx context.Context) error) {
+	g.t.Helper()
+	ctx, cancel := context.WithTimeout(g.t.Context(), settleTimeout)
+	defer cancel()
+	ticker := time.NewTicker(50 * time.Millisecond)
+	defer ticker.Stop()
+	for {
+		err := try(ctx)
+		if err == nil {
+			return
+		}
+		select {
+		case <-ticker.C:
+		case <-ctx.Done():
+			g.t.Fatalf("%s (seed %d): %v", what, *seed, err)
+		}
+	}
+}
+
+// owned are the groups that a node coordinates.
+func (g *groups) owned(id int32) []string {
+	g.t.Helper()
+	var names []string
+	for i := range groupCount {
+		names = append(names, groupName(i))
+	}
+	var mine []string
+	g.until("coordinators are found", func(ctx context.Context) error {
+		mine = nil
+		found := g.admin.FindGroupCoordinators(ctx, names...)
+		for _, c := range found {
+			if c.Err != nil {
+				return c.Err
+			}
+			if c.NodeID == id {
+				mine = append(mine, c.Name)
+			}
+		}
+		return nil
+	})
+	return mine
+}
+
+// settle waits until all groups commit, all coordinators have groups, and every acknowledged offset can be fetched.
+func (g *groups) settle() {
+	g.t.Helper()
+	for _, n := range g.coordinators {
+		g.until(fmt.Sprintf("node %d coordinates groups", n.id), func(context.Context) error {
+			if len(g.owned(n.id)) == 0 {
+				return errors.New("it has none")
+			}
+			return nil
+		})
+	}
+	var names []string
+	for i := range groupCount {
+		names = append(names, groupName(i))
+	}
+	g.nextCommits(names, time.Now())
+	g.fetchAll()
+}
+
+// nextCommits are how long after a time each group commits.
+func (g *groups) nextCommits(names []string, since time.Time) []time.Duration {
+	g.t.Helper()
+	var waits []<-chan time.Time
+	for _, name := range names {
+		waits = append(waits, g.history.NextCommit(name, since))
+	}
+	timer := time.NewTimer(settleTimeout)
+	defer timer.Stop()
+	var took []time.Duration
+	for i, wait := range waits {
+		select {
+		case at := <-wait:
+			took = append(took, at.Sub(since))
+		case <-timer.C:
+			g.t.Fatalf("%s has not committed for %v (seed %d)", names[i], settleTimeout, *seed)
+		}
+	}
+	return took
+}
+
+// fetchAll compares the committed offsets of all groups with those that were acknowledged.
+func (g *groups) fetchAll() {
+	g.t.Helper()
+	for i := range groupCount {
+		name := groupName(i)
+		acknowledged := g.history.Acknowledged(name)
+		g.until("committed offsets of "+name, func(ctx context.Context) error {
+			return g.fetch(ctx, name, acknowledged)
+		})
+	}
+}
+
+// fetch has one of the coordinators name a group's committed offsets.
+func (g *groups) fetch(ctx context.Context, name string, acknowledged map[int32]int64) error {
+	var failures error
+	for _, n := range g.coordinators {
+		offsets, err := committed(ctx, g.direct[n.id], name)
+		if err == nil {
+			g.history.Fetched(name, fmt.Sprint("node ", n.id), offsets, acknowledged)
+			return nil
+		}
+		failures = errors.Join(failures, err)
+	}
+	return failures
+}
+
+func (g *groups) killAndRestart(n *node) []time.Duration {
+	mine := g.owned(n.id)
+	at := time.Now()
+	n.kill()
+	back := time.Duration(g.random.IntN(3000)) * time.Millisecond
+	var running sync.WaitGroup
+	running.Go(func() {
+		pause(back)
+		n.start()
+	})
+	took := g.nextCommits(mine, at)
+	running.Wait()
+	return took
+}
+
+func (g *groups) restart(n *node) []time.Duration {
+	mine := g.owned(n.id)
+	at := time.Now()
+	n.stop()
+	n.start()
+	return g.nextCommits(mine, at)
+}
+
+// stunAndResume stops a process for longer than its session, and looks at what it says when it goes on.
+func (g *groups) stunAndResume(n *node) []time.Duration {
+	mine := g.owned(n.id)
+	at := time.Now()
+	n.signal(syscall.SIGSTOP)
+	defer n.signal(syscall.SIGCONT) // if the test fails meanwhile, too: its members leave
+	took := g.nextCommits(mine, at)
+	pause(time.Until(at.Add(*stun)))
+	before := map[string]map[int32]int64{}
+	for _, name := range mine {
+		before[name] = g.history.Acknowledged(name)
+	}
+	n.signal(syscall.SIGCONT)
+	g.askResumed(n, mine, before)
+	return took
+}
+
+// askResumed asks a coordinator that went on for groups that have been another's: it has to refuse, until it has them
+// again, and know all commits then.
+func (g *groups) askResumed(n *node, mine []string, before map[string]map[int32]int64) {
+	g.t.Helper()
+	refusals := 0
+	for range 20 {
+		for _, name := range mine {
+			ctx, cancel := context.WithTimeout(g.t.Context(), 5*time.Second)
+			offsets, err := committed(ctx, g.direct[n.id], name)
+			cancel()
+			switch {
+			case err == nil:
+				g.history.Fetched(name, fmt.Sprintf("node %d, which was stopped,", n.id), offsets, before[name])
+			case errors.Is(err, kerr.NotCoordinator):
+				refusals++
+			case errors.Is(err, kerr.CoordinatorLoadInProgress), errors.Is(err, kerr.CoordinatorNotAvailable):
+			default:
+				g.t.Logf("asking node %d, which was stopped: %v", n.id, err)
+			}
+		}
+	}
+	if refusals == 0 && len(mine) > 0 {
+		g.t.Errorf("node %d was stopped for %v and refuses none of its former groups (seed %d)", n.id, *stun, *seed)
+	}
+}
+
+// end has all members leave.
+func (g *groups) end() {
+	g.stopWriting()
+	for _, members := range g.members {
+		for _, m := range members {
+			m.stop()
+		}
+	}
+	g.fetchAll()
+}
