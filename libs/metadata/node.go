@@ -50,6 +50,9 @@ type Node struct {
 	Features map[string]FeatureRange
 }
 
+// plaintext is the security protocol without encryption and authentication.
+const plaintext = 0
+
 // HasRole says whether the node has one of the Role… constants.
 func (n *Node) HasRole(role string) bool { return slices.Contains(n.Roles, role) }
 
@@ -57,6 +60,20 @@ func (n *Node) HasRole(role string) bool { return slices.Contains(n.Roles, role)
 func (n *Node) Listener(name string) (Listener, bool) {
 	for _, l := range n.Listeners {
 		if l.Name == name {
+			return l, true
+		}
+	}
+	return Listener{}, false
+}
+
+// PeerListener finds the listener at which other nodes reach this one: the one of that name (Kafka config
+// inter.broker.listener.name) or, for an empty name, the first without encryption and authentication.
+func (n *Node) PeerListener(name string) (Listener, bool) {
+	if name != "" {
+		return n.Listener(name)
+	}
+	for _, l := range n.Listeners {
+		if l.SecurityProtocol == plaintext {
 			return l, true
 		}
 	}

@@ -84,24 +84,11 @@ func (l *Log) leader(shard int32) (to leader, err error) {
 	if !p.HasLeader() || !ok {
 		return to, kerr.LeaderNotAvailable
 	}
-	listener, ok := l.listener(n)
+	listener, ok := n.PeerListener(l.cfg.Listener)
 	if !ok {
 		return to, fmt.Errorf("node %d: %w", n.ID, kerr.ListenerNotFound)
 	}
 	return leader{t.ID, p.LeaderEpoch, net.JoinHostPort(listener.Host, strconv.Itoa(int(listener.Port)))}, nil
-}
-
-func (l *Log) listener(n *metadata.Node) (metadata.Listener, bool) {
-	if l.cfg.Listener != "" {
-		return n.Listener(l.cfg.Listener)
-	}
-	const plaintext = 0
-	for _, candidate := range n.Listeners {
-		if candidate.SecurityProtocol == plaintext {
-			return candidate, true
-		}
-	}
-	return metadata.Listener{}, false
 }
 
 // Append is coordinator.Log's.
