@@ -9,10 +9,14 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
+	"strconv"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/zap"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/cauce-stream/cauce/libs/kafka/configkeys"
 	"github.com/cauce-stream/cauce/libs/kafka/server"
@@ -22,6 +26,8 @@ import (
 	"github.com/cauce-stream/cauce/libs/node"
 	"github.com/cauce-stream/cauce/services/broker/internal/api"
 	"github.com/cauce-stream/cauce/services/broker/internal/fetch"
+	"github.com/cauce-stream/cauce/services/broker/internal/fetcher"
+	"github.com/cauce-stream/cauce/services/broker/internal/isr"
 	"github.com/cauce-stream/cauce/services/broker/internal/partition"
 	"github.com/cauce-stream/cauce/services/broker/internal/produce"
 )
@@ -48,13 +54,21 @@ type Service struct {
 	logs    *logdir.Set
 	parts   *partition.Set
 	fetches *fetch.Service
+	wishes  *isr.Queue
+	copies  *fetcher.Set
+	settled atomic.Bool // the metadata is the present's: what it says to follow is followed
 	node    *node.Node
+	epoch   func() int64 // the node's
 }
 
 // New opens the log directories and recovers what needs it. Close must be called, whether Run was or not.
 func New(ctx context.Context, cfg Config, deps Deps) (*Service, error) {
-	s := &Service{cfg: cfg, log: deps.Log}
+	s := &Service{cfg: cfg, log: deps.Log, wishes: isr.New(deps.Log)}
 	v := cfg.Static
+	rackAware, err := selectsByRack(v.String("replica.selector.class"))
+	if err != nil {
+		return nil, err
+	}
 	logs, err := logdir.Open(ctx, cfg.LogDirs, logdir.Options{
 		NodeID:                    cfg.NodeID,
 		Logger:                    deps.Log,
@@ -75,18 +89,48 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Service, error) {
 		return nil, fmt.Errorf("opening the log directories: %w", err)
 	}
 	s.logs = logs
-	s.parts = partition.NewSet(cfg.NodeID, logs, s.topicConfig, deps.Log)
+	s.parts = partition.NewSet(partition.SetConfig{
+		NodeID: cfg.NodeID, Logs: logs, Topic: s.topicConfig, LagMaxMs: v.Long("replica.lag.time.max.ms"),
+		Propose: s.wishes.Propose, NowMs: nowMs, Logger: deps.Log,
+	})
+	s.copies = fetcher.New(s.fetcherConfig(), s.parts)
 	s.fetches = fetch.New(fetch.Config{
 		MaxBytes:           int32(v.Int("fetch.max.bytes")),
 		SessionSlots:       v.Int("max.incremental.fetch.session.cache.slots"),
 		SessionEvictsAfter: 2 * time.Minute, // min.incremental.fetch.session.eviction.ms, which Kafka does not let anyone change either
+		RackAware:          rackAware,
 	}, s.parts)
 	if deps.Metrics != nil {
-		if err := deps.Metrics.Register(&collector{cfg.NodeID, s.parts, logs, s.fetches}); err != nil {
+		if err := deps.Metrics.Register(&collector{s.parts, logs, s.fetches}); err != nil {
 			return nil, errors.Join(err, logs.Close())
 		}
 	}
 	return s, nil
+}
+
+func nowMs() int64 { return time.Now().UnixMilli() }
+
+// selectsByRack reads replica.selector.class: Kafka's two classes are known by name.
+func selectsByRack(class string) (bool, error) {
+	switch class {
+	case "", "org.apache.kafka.common.replica.LeaderSelector":
+		return false, nil
+	case "org.apache.kafka.common.replica.RackAwareReplicaSelector":
+		return true, nil
+	}
+	return false, fmt.Errorf("replica.selector.class=%s: only Kafka's RackAwareReplicaSelector and LeaderSelector are known", class)
+}
+
+func (s *Service) fetcherConfig() fetcher.Config {
+	v := s.cfg.Static
+	return fetcher.Config{
+		NodeID: s.cfg.NodeID, NodeEpoch: func() int64 { return s.epoch() },
+		Listener: v.String("inter.broker.listener.name"), Fetchers: v.Int("num.replica.fetchers"),
+		MinBytes: int32(v.Int("replica.fetch.min.bytes")), MaxWait: v.DurationMs("replica.fetch.wait.max.ms"),
+		MaxBytes: int32(v.Int("replica.fetch.response.max.bytes")), MaxPartitionBytes: int32(v.Int("replica.fetch.max.bytes")),
+		Backoff: v.DurationMs("replica.fetch.backoff.ms"), SocketTimeout: v.DurationMs("replica.socket.timeout.ms"),
+		Log: s.log,
+	}
 }
 
 // keepAll is the config of logs until the metadata tells theirs: nothing is removed by a default that may not be the topic's.
@@ -112,8 +156,16 @@ func (s *Service) LogDirIDs() [][16]byte {
 // server run.
 func (s *Service) Serve(n *node.Node, router *server.Router) {
 	s.register(router)
-	s.node = n
-	n.OnUpdate(s.parts.Apply)
+	s.node, s.epoch = n, n.Epoch
+	n.OnUpdate(s.apply)
+}
+
+// apply follows the metadata.
+func (s *Service) apply(im *metadata.Image, d *metadata.Delta) {
+	s.parts.Apply(im, d)
+	if s.settled.Load() {
+		s.copies.Follow(append(slices.Clone(d.DeletedTopics), d.ChangedTopics...)...)
+	}
 }
 
 func (s *Service) register(router *server.Router) {
@@ -122,11 +174,10 @@ func (s *Service) register(router *server.Router) {
 		server.API{Key: 1, MinVersion: 4, MaxVersion: 18, Handle: s.fetches.Handle, Inline: true},
 	)
 	router.Advertise(0, 0, 13) // librdkafka reads codec support off the oldest versions (KAFKA-18659)
-	nowMs := func() int64 { return time.Now().UnixMilli() }
 	router.Register(api.New(s.parts, s.logs, nowMs).APIs()...)
 }
 
-// Run drives the log directories' periodic duties until ctx ends, from when the metadata is known: until then logs have
+// Run replicates and drives the log directories' periodic duties until ctx ends, from when the metadata is known: until then logs have
 // configs that are not theirs, by which nothing may be removed. The node that was given to Serve runs meanwhile.
 func (s *Service) Run(ctx context.Context) error {
 	select {
@@ -137,15 +188,43 @@ func (s *Service) Run(ctx context.Context) error {
 	if err := s.logs.JoinCluster(s.node.Image().ClusterID()); err != nil {
 		return err // before anything is set aside that another cluster does not know
 	}
-	s.parts.Settle()
-	return s.logs.Run(ctx)
+	s.settle()
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error { return s.logs.Run(ctx) })
+	group.Go(func() error { s.wishes.Run(ctx, s.node.AlterPartitions); return nil })
+	group.Go(func() error { s.checkISR(ctx); return nil })
+	return group.Wait()
 }
 
-// Close closes all logs in order. The server must have stopped.
-func (s *Service) Close() error { return s.logs.Close() }
+// settle begins to act on the metadata as what is now.
+func (s *Service) settle() {
+	s.parts.Settle()
+	s.settled.Store(true)
+	s.copies.FollowAll()
+}
+
+// checkISR looks for followers that lag, as often as Kafka does.
+func (s *Service) checkISR(ctx context.Context) {
+	tick := time.NewTicker(max(s.cfg.Static.DurationMs("replica.lag.time.max.ms")/2, time.Millisecond))
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+			s.parts.CheckISR()
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// Close stops following and closes all logs in order. The server must have stopped.
+func (s *Service) Close() error {
+	s.copies.Close()
+	return s.logs.Close()
+}
 
 // topicConfig is the config of a topic's logs on this broker.
-func (s *Service) topicConfig(im *metadata.Image, topic string) log.Config {
+func (s *Service) topicConfig(im *metadata.Image, topic string) partition.Config {
 	broker := func(name string) map[string]string {
 		return im.Config(metadata.Resource{Type: metadata.BrokerConfig, Name: name})
 	}
@@ -161,7 +240,12 @@ func (s *Service) topicConfig(im *metadata.Image, topic string) log.Config {
 	if err != nil {
 		// The controller validates configs before it stores them, so this is a fault of ours: the defaults keep the topic served.
 		s.log.Error("topic config is malformed; its logs use the defaults", zap.String("topic", topic), zap.Error(err))
-		return log.DefaultConfig()
+		config = log.DefaultConfig()
 	}
-	return config
+	minISR, err := strconv.Atoi(values["min.insync.replicas"])
+	if err != nil {
+		s.log.Error("min.insync.replicas is malformed", zap.String("topic", topic), zap.Error(err))
+		minISR = 1
+	}
+	return partition.Config{Log: config, MinISR: minISR}
 }

@@ -11,7 +11,6 @@ import (
 
 	"github.com/cauce-stream/cauce/libs/log"
 	"github.com/cauce-stream/cauce/libs/metadata"
-	"github.com/cauce-stream/cauce/libs/metadata/metadatapb"
 	"github.com/cauce-stream/cauce/libs/record"
 )
 
@@ -412,20 +411,5 @@ func TestFetchesThatWouldWaitInVain(t *testing.T) {
 	boundary.SessionEpoch = -1
 	if p := ask[*kmsg.FetchResponse](c, boundary).Topics[0].Partitions[0]; len(p.RecordBatches) == 0 {
 		t.Error("the end of the segment has no records")
-	}
-}
-
-// Until followers fetch, an acknowledgement of a replicated partition would promise what is not so.
-func TestReplicatedPartitionsAreRefused(t *testing.T) {
-	b := startBroker(t)
-	id := metadata.TopicID{7}
-	p := &metadata.Partition{Leader: testNode, Replicas: []int32{testNode, 2}, ISR: []int32{testNode}}
-	b.apply(
-		&metadatapb.Record{Record: &metadatapb.Record_Topic{Topic: &metadatapb.TopicRecord{Name: "two", TopicId: id[:]}}},
-		&metadatapb.Record{Record: &metadatapb.Record_Partition{Partition: p.Record(id)}},
-	)
-	resp := ask[*kmsg.ProduceResponse](b.dial(), produceRequest(9, -1, "two", id, 0, batch(record.None, "x")))
-	if got := resp.Topics[0].Partitions[0].ErrorCode; got != kerr.NotEnoughReplicas.Code {
-		t.Errorf("error %d, want NOT_ENOUGH_REPLICAS", got)
 	}
 }

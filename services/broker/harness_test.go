@@ -15,6 +15,7 @@ import (
 	"go.uber.org/zap/zaptest"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/cauce-stream/cauce/libs/config"
 	"github.com/cauce-stream/cauce/libs/kafka/configkeys"
 	"github.com/cauce-stream/cauce/libs/kafka/server"
 	"github.com/cauce-stream/cauce/libs/metadata"
@@ -33,10 +34,19 @@ type testBroker struct {
 	addr  string
 }
 
-func startBroker(t testing.TB) *testBroker {
+// startBroker starts a broker with the given keys and values beside the defaults.
+func startBroker(t testing.TB, pairs ...string) *testBroker {
 	t.Helper()
+	given := map[string]string{}
+	for i := 0; i < len(pairs); i += 2 {
+		given[pairs[i]] = pairs[i+1]
+	}
+	static, err := config.FromMap(configkeys.Broker(), given)
+	if err != nil {
+		t.Fatal(err)
+	}
 	logger := zaptest.NewLogger(t, zaptest.Level(zap.ErrorLevel))
-	s, err := New(t.Context(), Config{NodeID: testNode, LogDirs: []string{t.TempDir()}, Static: configkeys.Broker().Defaults()}, Deps{Log: logger})
+	s, err := New(t.Context(), Config{NodeID: testNode, LogDirs: []string{t.TempDir()}, Static: static}, Deps{Log: logger})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -4,7 +4,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/cauce-stream/cauce/libs/log/logdir"
-	"github.com/cauce-stream/cauce/libs/metadata"
 	"github.com/cauce-stream/cauce/services/broker/internal/fetch"
 	"github.com/cauce-stream/cauce/services/broker/internal/partition"
 )
@@ -12,7 +11,6 @@ import (
 // collector reads the broker's figures when they are asked for. Names are what the usual rules of jmx_exporter make
 // of Kafka's MBeans.
 type collector struct {
-	nodeID  int32
 	parts   *partition.Set
 	logs    *logdir.Set
 	fetches *fetch.Service
@@ -31,6 +29,11 @@ var (
 	partitionCount  = describe("kafka_server_replicamanager_partitioncount", "Partitions hosted by this broker.")
 	leaderCount     = describe("kafka_server_replicamanager_leadercount", "Partitions led by this broker.")
 	underReplicated = describe("kafka_server_replicamanager_underreplicatedpartitions", "Led partitions with replicas out of sync.")
+	underMinISR     = describe("kafka_server_replicamanager_underminisrpartitioncount", "Led partitions with fewer replicas in sync than min.insync.replicas.")
+	atMinISR        = describe("kafka_server_replicamanager_atminisrpartitioncount", "Led partitions with just min.insync.replicas in sync.")
+	isrExpands      = describe("kafka_server_replicamanager_isrexpands_total", "Times that replicas joined those in sync.")
+	isrShrinks      = describe("kafka_server_replicamanager_isrshrinks_total", "Times that replicas left those in sync.")
+	maxLag          = describe("kafka_server_replicafetchermanager_maxlag", "Most committed records that a followed partition lacked at its last fetch.")
 	offlineReplicas = describe("kafka_server_replicamanager_offlinereplicacount", "Partitions whose log is offline.")
 	logSize         = describe("kafka_log_log_size", "Bytes of a log's segments.", "topic", "partition")
 	logSegments     = describe("kafka_log_log_numlogsegments", "Segments of a log.", "topic", "partition")
@@ -51,7 +54,8 @@ func (c *collector) Collect(out chan<- prometheus.Metric) {
 	gauge := func(d *prometheus.Desc, v int64, labels ...string) {
 		out <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, float64(v), labels...)
 	}
-	var hosted, led, under, offline int64
+	var hosted, offline, lag int64
+	var count led
 	for t := range c.parts.Topics() {
 		n := t.Counters()
 		counter(messagesIn, n.MessagesIn.Load(), t.Name)
@@ -64,7 +68,8 @@ func (c *collector) Collect(out chan<- prometheus.Metric) {
 				continue
 			}
 			hosted++
-			led, under = countState(p.State(), c.nodeID, led, under)
+			count.add(p)
+			lag = max(lag, p.Lag())
 			l, err := p.Log()
 			if err != nil || l.Err() != nil {
 				offline++
@@ -78,8 +83,14 @@ func (c *collector) Collect(out chan<- prometheus.Metric) {
 		}
 	}
 	gauge(partitionCount, hosted)
-	gauge(leaderCount, led)
-	gauge(underReplicated, under)
+	gauge(leaderCount, count.all)
+	gauge(underReplicated, count.underReplicated)
+	gauge(underMinISR, count.underMin)
+	gauge(atMinISR, count.atMin)
+	gauge(maxLag, lag)
+	expands, shrinks := c.parts.ISRChanges()
+	counter(isrExpands, expands)
+	counter(isrShrinks, shrinks)
 	gauge(offlineReplicas, offline)
 	var failed int64
 	for _, dir := range c.logs.Describe() {
@@ -93,12 +104,22 @@ func (c *collector) Collect(out chan<- prometheus.Metric) {
 	counter(sessionsEvicted, evicted)
 }
 
-func countState(state *metadata.Partition, node int32, led, under int64) (int64, int64) {
-	if state.Leader != node {
-		return led, under
+// led counts the partitions that this broker leads.
+type led struct{ all, underReplicated, underMin, atMin int64 }
+
+func (c *led) add(p *partition.Partition) {
+	have, need, leads := p.InSync()
+	if !leads {
+		return
 	}
-	if len(state.ISR) < len(state.Replicas) {
-		under++
+	c.all++
+	if have < len(p.State().Replicas) {
+		c.underReplicated++
 	}
-	return led + 1, under
+	switch {
+	case have < need:
+		c.underMin++
+	case have == need:
+		c.atMin++
+	}
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/cauce-stream/cauce/libs/metadata"
 	"github.com/cauce-stream/cauce/libs/metadata/metadatapb"
 	"github.com/cauce-stream/cauce/libs/record"
+	"github.com/cauce-stream/cauce/services/broker/internal/partition"
 )
 
 // openBroker opens a broker over dir without a listener.
@@ -31,7 +32,8 @@ func (b *testBroker) append(topic string, records []byte) {
 	if err != nil {
 		b.t.Fatal(err)
 	}
-	if _, err := p.Append(records, crc32c.Checksum(records[record.AttributesAt:]), time.Now().UnixMilli()); err != nil {
+	var done partition.Done
+	if _, err := p.Append(records, crc32c.Checksum(records[record.AttributesAt:]), false, time.Now().UnixMilli(), &done); err != nil {
 		b.t.Fatal(err)
 	}
 }

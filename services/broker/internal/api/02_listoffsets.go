@@ -22,6 +22,9 @@ const (
 // minVersion of a request that may name the special timestamp.
 var minVersion = map[int64]int16{maxTimestamp: 7, earliestLocal: 8, latestTiered: 9, earliestPendingUpload: 11}
 
+// consumer is the replica id of who is none.
+const consumer = -1
+
 type foundOffset struct {
 	offset, timestampMs int64
 	epoch               int32
@@ -84,38 +87,53 @@ func (s *Service) listOffset(q *kmsg.ListOffsetsRequest, topic string, p *kmsg.L
 	if q.Version < minVersion[p.Timestamp] {
 		return nothingFound, fmt.Errorf("timestamp %d in v%d: %w", p.Timestamp, q.Version, kerr.UnsupportedVersion)
 	}
-	l, _, err := s.leading(topic, p.Partition, p.CurrentLeaderEpoch)
+	l, hosted, err := s.leading(topic, p.Partition, p.CurrentLeaderEpoch)
 	if err != nil {
 		return nothingFound, err
 	}
+	// A new leader may not know yet of all that was committed: what a client asks for might come before what it has seen.
+	var unsure error
+	if q.ReplicaID == consumer && !hosted.KnowsCommitted() {
+		unsure = kerr.OffsetNotAvailable
+		if q.Version < 5 {
+			unsure = kerr.LeaderNotAvailable
+		}
+	}
 	bound := l.HighWatermark()
 	switch {
-	case q.ReplicaID != -1:
+	case q.ReplicaID != consumer:
 		bound = l.EndOffset()
 	case q.IsolationLevel == 1:
 		bound = l.StableOffset()
 	}
 	switch p.Timestamp {
 	case latestTimestamp:
+		if unsure != nil {
+			return nothingFound, unsure
+		}
 		return foundOffset{bound, -1, l.LatestEpoch()}, nil
 	case earliestTimestamp, earliestLocal:
 		start := l.StartOffset()
 		return foundOffset{start, -1, l.EpochAt(start)}, nil
 	case maxTimestamp:
-		return within(bound)(l.MaxTimestamp())
+		return within(bound, unsure)(l.MaxTimestamp())
 	case latestTiered, earliestPendingUpload:
 		return nothingFound, nil // nothing is tiered
 	}
 	if p.Timestamp < 0 {
 		return nothingFound, fmt.Errorf("timestamp %d: %w", p.Timestamp, kerr.UnsupportedVersion)
 	}
-	return within(bound)(l.OffsetForTime(p.Timestamp))
+	return within(bound, unsure)(l.OffsetForTime(p.Timestamp))
 }
 
-// within drops what lies at or beyond the bound that the reader may not pass.
-func within(bound int64) func(offset, timestampMs int64, epoch int32, found bool, err error) (foundOffset, error) {
+// within drops what lies at or beyond the bound that the reader may not pass, or says why that is not sure.
+func within(bound int64, unsure error) func(offset, timestampMs int64, epoch int32, found bool, err error) (foundOffset, error) {
 	return func(offset, timestampMs int64, epoch int32, found bool, err error) (foundOffset, error) {
-		if err != nil || !found || offset >= bound {
+		if err == nil && (!found || offset >= bound) {
+			err = unsure
+			found = false
+		}
+		if err != nil || !found {
 			return nothingFound, err
 		}
 		return foundOffset{offset, timestampMs, epoch}, nil

@@ -7,6 +7,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/cauce-stream/cauce/libs/log"
+	"github.com/cauce-stream/cauce/libs/metadata"
 	"github.com/cauce-stream/cauce/services/broker/internal/wire"
 )
 
@@ -38,6 +39,9 @@ func (s *Service) describeLogDirs(q *kmsg.DescribeLogDirsRequest) kmsg.Response 
 			}
 			part := kmsg.NewDescribeLogDirsResponseDirTopicPartition()
 			part.Partition, part.Size = l.Partition(), l.SizeBytes()
+			if p, err := s.parts.Lookup(l.Topic(), metadata.TopicID{}, l.Partition()); err == nil {
+				part.OffsetLag = p.Lag()
+			}
 			out.Topics[i].Partitions = append(out.Topics[i].Partitions, part)
 		}
 		resp.Dirs = append(resp.Dirs, out)

@@ -28,7 +28,7 @@ func New(parts *partition.Set, logs *logdir.Set, nowMs func() int64) *Service {
 func (s *Service) APIs() []server.API {
 	return []server.API{
 		{Key: 2, MinVersion: 1, MaxVersion: 11, Handle: answer(s.listOffsets)},
-		{Key: 21, MinVersion: 0, MaxVersion: 2, Handle: answer(s.deleteRecords)},
+		{Key: 21, MinVersion: 0, MaxVersion: 2, Handle: s.deleteRecords},
 		{Key: 23, MinVersion: 2, MaxVersion: 4, Handle: answer(s.offsetForLeaderEpoch)},
 		{Key: 35, MinVersion: 1, MaxVersion: 5, Handle: answer(s.describeLogDirs)},
 		{Key: 61, MinVersion: 0, MaxVersion: 0, Handle: answer(s.describeProducers)},
@@ -63,6 +63,7 @@ func (s *Service) leading(topic string, id, clientEpoch int32) (*log.Log, *parti
 // tell ends the waits of readers for which something other than data changed.
 func tell(p *partition.Partition) {
 	var ended watch.Ended
+	p.Replicas.Interrupt(&ended)
 	p.Watchers.Interrupt(&ended)
 	ended.Fire()
 }

@@ -11,7 +11,6 @@ import (
 
 	"github.com/cauce-stream/cauce/libs/kafka/server"
 	"github.com/cauce-stream/cauce/libs/log"
-	"github.com/cauce-stream/cauce/libs/metadata"
 	"github.com/cauce-stream/cauce/services/broker/internal/partition"
 	"github.com/cauce-stream/cauce/services/broker/internal/wire"
 )
@@ -21,6 +20,8 @@ type Config struct {
 	MaxBytes           int32         // fetch.max.bytes: most bytes of records in one response
 	SessionSlots       int           // max.incremental.fetch.session.cache.slots
 	SessionEvictsAfter time.Duration // min.incremental.fetch.session.eviction.ms
+	// RackAware sends consumers to the replica in their rack (replica.selector.class, KIP-392).
+	RackAware bool
 }
 
 // maxWait bounds a wait, which outlives the connection that asked for it.
@@ -67,8 +68,10 @@ type fetch struct {
 	results []result
 	later   []*entry // looked at, and to be looked at again by the next fetch
 	chunks  []server.Chunk
-	sent    func() // recycle, bound once
-	carryOn func() // run, bound once
+	leaders wire.Leaders
+	done    partition.Done // waits that a follower's fetch has ended
+	sent    func()         // recycle, bound once
+	carryOn func()         // run, bound once
 }
 
 // result is what the response says of one partition.
@@ -78,6 +81,7 @@ type result struct {
 	highWatermark, stableOffset, start int64
 	divergingEpoch                     int32 // -1 for none
 	divergingEndOffset                 int64
+	preferred                          int32 // replica to read from instead, -1 for none
 	aborted                            []log.AbortedTxn
 	bound                              int64 // what the reader may see ends here
 	slice                              log.Slice
@@ -102,6 +106,10 @@ func (s *Service) Handle(r *server.Request) {
 	f.request.MinBytes = min(f.request.MinBytes, f.request.MaxBytes, s.cfg.MaxBytes)
 	f.deadline = now.Add(min(time.Duration(f.request.MaxWaitMillis)*time.Millisecond, maxWait))
 	f.session.fetch = f
+	if f.session.replica.isOne() {
+		r.CountAsFollower()
+		f.done.Fire() // what the followers have now was waited for
+	}
 	r.ReleaseBody()
 	f.run()
 }
@@ -119,6 +127,10 @@ func (f *fetch) open(now time.Time) error {
 			sessions.release(session)
 			return kerr.FetchSessionTopicIDError
 		}
+		if session.replica != replicaOf(q) {
+			sessions.release(session)
+			return kerr.FetchSessionIDNotFound
+		}
 		f.session = session
 		f.update()
 		if len(session.entries) == 0 { // all are forgotten: the client learns from the id 0 that its session is, too
@@ -134,7 +146,7 @@ func (f *fetch) open(now time.Time) error {
 		f.scratch = newSession()
 	}
 	f.session = f.scratch
-	f.session.usesIDs = q.Version >= 13
+	f.session.usesIDs, f.session.replica = q.Version >= 13, replicaOf(q)
 	f.update()
 	if q.Version >= 7 && q.SessionEpoch == initialEpoch && len(f.session.entries) > 0 && sessions.admit(f.session, now) {
 		f.scratch = nil
@@ -154,7 +166,11 @@ func (f *fetch) update() {
 		t := &q.Topics[i]
 		for j := range t.Partitions {
 			p := &t.Partitions[j]
-			f.session.put(f.service.parts, entryKey{t.Topic, t.TopicID, p.Partition}, p)
+			e := f.session.put(f.service.parts, entryKey{t.Topic, t.TopicID, p.Partition}, p)
+			if f.session.replica.isOne() {
+				// Whether it succeeds is said when the partition has its turn, but producers need not wait for that.
+				_ = f.acknowledge(e)
+			}
 		}
 	}
 }
@@ -229,7 +245,7 @@ func (f *fetch) collect(round uint64) (bytes int64, urgent bool) {
 		bytes += n
 		budget -= int32(min(n, int64(budget)))
 		// A response ends with the segment: waiting would not add to it (Kafka's DelayedFetch, cases F and G).
-		urgent = urgent || res.err != nil || res.divergingEpoch >= 0 || res.slice.More()
+		urgent = urgent || res.err != nil || res.divergingEpoch >= 0 || res.preferred >= 0 || res.slice.More()
 		if f.full || f.isNews(&res) {
 			f.results = append(f.results, res)
 		} else if res.hasMore() {
@@ -240,72 +256,14 @@ func (f *fetch) collect(round uint64) (bytes int64, urgent bool) {
 
 // isNews reports whether an incremental response has to mention the partition (KIP-227).
 func (f *fetch) isNews(res *result) bool {
-	return res.err != nil || res.divergingEpoch >= 0 || res.slice.Size() > 0 ||
+	return res.err != nil || res.divergingEpoch >= 0 || res.preferred >= 0 || res.slice.Size() > 0 ||
 		res.highWatermark != res.entry.sentHighWatermark || res.start != res.entry.sentStart
 }
 
 // hasMore reports whether the next fetch has to look at the partition even if nothing happens to it meanwhile: it
 // answered with records or an error, or it had no room.
 func (res *result) hasMore() bool {
-	return res.err != nil || res.divergingEpoch >= 0 || res.entry.offset < res.bound
-}
-
-// read looks at one partition.
-func (f *fetch) read(e *entry, budget int, minOneBatch bool) result {
-	if e.partition == nil || e.partition.Gone() {
-		e.resolve(f.service.parts, f.session)
-	}
-	res := result{entry: e, highWatermark: -1, stableOffset: -1, start: -1, divergingEpoch: -1, divergingEndOffset: -1}
-	if res.err = f.service.look(e, &f.request, &res, budget, minOneBatch); res.err != nil {
-		res.highWatermark, res.stableOffset, res.start = -1, -1, -1
-		if e.partition != nil {
-			e.partition.Topic.Counters().FailedFetchRequests.Add(1)
-		}
-	}
-	return res
-}
-
-func (s *Service) look(e *entry, q *kmsg.FetchRequest, res *result, budget int, minOneBatch bool) error {
-	if q.Version >= 13 && e.key.topicID == (metadata.TopicID{}) {
-		return kerr.UnknownTopicID
-	}
-	if e.partition == nil {
-		return s.parts.WhyNot(e.key.topic, e.key.topicID, e.key.partition)
-	}
-	if q.ReplicaID >= 0 || q.ReplicaState.ID >= 0 {
-		return kerr.NotLeaderForPartition // no other broker replicates from this one
-	}
-	l, err := e.partition.Leading(e.leaderEpoch)
-	if err != nil {
-		return err
-	}
-	if e.lastFetchedEpoch >= 0 {
-		epoch, endOffset := l.EndOffsetForEpoch(e.lastFetchedEpoch)
-		if epoch < 0 || endOffset < 0 {
-			return kerr.OffsetOutOfRange
-		}
-		if epoch < e.lastFetchedEpoch || endOffset < e.offset {
-			res.divergingEpoch, res.divergingEndOffset = epoch, endOffset
-		}
-	}
-	res.highWatermark, res.stableOffset, res.start = l.HighWatermark(), l.StableOffset(), l.StartOffset()
-	if res.divergingEpoch >= 0 {
-		return nil
-	}
-	isolation := log.HighWatermark
-	res.bound = res.highWatermark
-	if q.IsolationLevel == 1 {
-		isolation, res.bound = log.Stable, res.stableOffset
-	}
-	slice, err := l.Read(e.offset, min(budget, int(e.maxBytes)), isolation, minOneBatch)
-	if err != nil {
-		return err
-	}
-	res.slice = slice
-	if isolation == log.Stable && slice.Size() > 0 {
-		res.aborted, err = l.AbortedTxns(nil, e.offset, res.stableOffset)
-	}
-	return err
+	return res.err != nil || res.divergingEpoch >= 0 || res.preferred >= 0 || res.entry.offset < res.bound
 }
 
 // putBack undoes collect: what was looked at counts as changed again and the segments are let go.

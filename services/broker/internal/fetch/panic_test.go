@@ -39,7 +39,12 @@ func newRig(t *testing.T) *rig {
 		t.Fatal(err)
 	}
 	r := &rig{t: t, id: metadata.TopicID{7}, parked: make(chan struct{}, 1)}
-	parts := partition.NewSet(testNode, logs, func(*metadata.Image, string) log.Config { return log.DefaultConfig() }, zap.NewNop())
+	parts := partition.NewSet(partition.SetConfig{
+		NodeID: testNode, Logs: logs, NowMs: func() int64 { return 0 }, Logger: zap.NewNop(),
+		Topic: func(*metadata.Image, string) partition.Config {
+			return partition.Config{Log: log.DefaultConfig(), MinISR: 1}
+		},
+	})
 	p := &metadata.Partition{Leader: testNode, Replicas: []int32{testNode}, ISR: []int32{testNode}}
 	im, delta, err := metadata.Empty().Apply(1, []*metadatapb.Record{
 		{Record: &metadatapb.Record_Topic{Topic: &metadatapb.TopicRecord{Name: "t", TopicId: r.id[:]}}},

@@ -23,13 +23,17 @@ func (f *fetch) answer() {
 		head = kbin.AppendInt16(head, 0)
 		head = kbin.AppendInt32(head, session.id)
 	}
+	f.leaders.Reset()
 	head = wire.AppendArrayLen(head, f.topicRuns(), flexible)
 	for i := 0; i < len(f.results); {
 		n := f.sameTopic(i)
 		head = f.appendTopic(head, i, n)
 		i += n
 	}
-	if flexible {
+	switch {
+	case q.Version >= 16:
+		head = f.leaders.AppendEndpoints(head, f.service.parts.Image(), f.r.Conn.Listener())
+	case flexible:
 		head = append(head, 0)
 	}
 	f.remember()
@@ -89,11 +93,16 @@ func (f *fetch) appendPartition(head []byte, res *result) []byte {
 	}
 	head = f.appendAborted(head, res)
 	if version >= 11 {
-		head = kbin.AppendInt32(head, -1) // no preferred read replica
+		head = kbin.AppendInt32(head, res.preferred)
 	}
 	head = f.appendRecords(head, res)
 	if !flexible {
 		return head
+	}
+	if version >= 16 && wire.Misdirected(res.err) {
+		key := &res.entry.key
+		leader, epoch := f.service.parts.LeaderOf(key.topic, key.topicID, key.partition)
+		return f.leaders.AppendCurrent(append(head, 1), 1, leader, epoch)
 	}
 	if res.divergingEpoch < 0 {
 		return append(head, 0)

@@ -29,6 +29,7 @@ type session struct {
 	id       int32 // 0 for a fetch without a session
 	epoch    int32 // the one the next fetch must name
 	usesIDs  bool  // topics are named by id (Fetch v13+)
+	replica  replica
 	lastUsed time.Time
 	busy     bool
 
@@ -56,6 +57,8 @@ type entry struct {
 	round     uint64               // the session's round in which it was looked at last
 
 	offset           int64
+	start            int64 // of a follower's log, -1 when it tells none
+	acknowledged     bool  // the partition knows that the follower has everything below offset
 	maxBytes         int32
 	leaderEpoch      int32 // what the client believes, -1 for none
 	lastFetchedEpoch int32 // of the client's last record, -1 for none (KIP-595)
@@ -78,7 +81,7 @@ func nextEpoch(epoch int32) int32 {
 }
 
 // put adds a partition to the session or changes what is read of it. Either way it counts as changed.
-func (s *session) put(parts *partition.Set, key entryKey, p *kmsg.FetchRequestTopicPartition) {
+func (s *session) put(parts *partition.Set, key entryKey, p *kmsg.FetchRequestTopicPartition) *entry {
 	e := s.entries[key]
 	fresh := e == nil
 	if fresh {
@@ -92,21 +95,27 @@ func (s *session) put(parts *partition.Set, key entryKey, p *kmsg.FetchRequestTo
 		s.entries[key] = e
 	}
 	e.offset, e.maxBytes, e.leaderEpoch, e.lastFetchedEpoch = p.FetchOffset, p.PartitionMaxBytes, p.CurrentLeaderEpoch, p.LastFetchedEpoch
-	if fresh {
+	e.start, e.acknowledged = p.LogStartOffset, false
+	if fresh || e.partition != nil && e.partition.Gone() {
 		e.resolve(parts, s)
 	}
 	s.Mark(&e.watch)
+	return e
 }
 
 // resolve finds the partition anew and watches it.
 func (e *entry) resolve(parts *partition.Set, s *session) {
 	e.watch.Stop()
-	e.partition = nil
+	e.partition, e.acknowledged = nil, false
 	if t := parts.Find(e.key.topic, e.key.topicID); t != nil {
 		e.partition, _ = t.Partition(e.key.partition)
 	}
 	var source *watch.Source
-	if e.partition != nil {
+	switch {
+	case e.partition == nil:
+	case s.replica.isOne():
+		source = &e.partition.Replicas
+	default:
 		source = &e.partition.Watchers
 	}
 	e.watch.Start(source, &s.Set)
@@ -163,7 +172,7 @@ func (c *cache) take(id, epoch int32, now time.Time) (*session, error) {
 func (c *cache) admit(s *session, now time.Time) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if len(c.sessions) >= c.slots && !c.evict(now) {
+	if len(c.sessions) >= c.slots && !c.evict(now, s.replica.isOne()) {
 		return false
 	}
 	for s.id == 0 || c.sessions[s.id] != nil {
@@ -174,15 +183,16 @@ func (c *cache) admit(s *session, now time.Time) bool {
 	return true
 }
 
-// evict drops the session that was used the longest ago, if that is long enough ago.
-func (c *cache) evict(now time.Time) bool {
+// evict drops the session that was used the longest ago, if that is long enough ago. A follower takes a consumer's place in any
+// case.
+func (c *cache) evict(now time.Time, forFollower bool) bool {
 	var oldest *session
 	for _, s := range c.sessions {
-		if !s.busy && (oldest == nil || s.lastUsed.Before(oldest.lastUsed)) {
+		if !s.busy && (!forFollower || !s.replica.isOne()) && (oldest == nil || s.lastUsed.Before(oldest.lastUsed)) {
 			oldest = s
 		}
 	}
-	if oldest == nil || now.Sub(oldest.lastUsed) < c.evictAfter {
+	if oldest == nil || !forFollower && now.Sub(oldest.lastUsed) < c.evictAfter {
 		return false
 	}
 	delete(c.sessions, oldest.id)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/cauce-stream/cauce/libs/log"
 	"github.com/cauce-stream/cauce/libs/metadata"
+	"github.com/cauce-stream/cauce/services/broker/internal/ack"
 	"github.com/cauce-stream/cauce/services/broker/internal/watch"
 )
 
@@ -18,19 +19,22 @@ import (
 //
 // leadership is taken for reading by every append and for writing by every change of leader, so that no batch is
 // stamped with a leader epoch that has ended, and by every change of the owner of the shard that a coordinators' partition
-// stores. Lock order: leadership, then shard.mu, then the log's own lock; the watchers' source is notified with none held.
+// stores. Lock order: leadership, then shard.mu, then leading.mu, then the log's own lock; the watchers' sources are notified
+// with none held.
 type Partition struct {
 	Topic *Topic
 	ID    int32
-	// Watchers wait for more to read.
-	Watchers watch.Source
+	// Watchers wait for more committed records; Replicas, the followers' fetches, for more records.
+	Watchers, Replicas watch.Source
 
-	nodeID     int32
+	set        *Set
 	log        *log.Log // nil when its log directory was offline as the partition came
 	leadership sync.RWMutex
 	state      atomic.Pointer[metadata.Partition]
 	gone       atomic.Bool
 	shard      shard
+	leading    leading
+	lag        atomic.Int64 // of a follower
 }
 
 // Log returns the partition's log, or an error wrapping KAFKA_STORAGE_ERROR while its log directory is offline.
@@ -50,13 +54,20 @@ func (p *Partition) Gone() bool { return p.gone.Load() }
 // CheckLeader says whether this broker leads the partition under the leader epoch that a client believes in (-1 for
 // none): NOT_LEADER_OR_FOLLOWER, FENCED_LEADER_EPOCH for an older and UNKNOWN_LEADER_EPOCH for a newer one (KIP-320).
 func (p *Partition) CheckLeader(clientEpoch int32) error {
-	state := p.state.Load()
-	switch {
-	case p.gone.Load() || state.Leader != p.nodeID:
+	if p.state.Load().Leader != p.set.cfg.NodeID {
 		return kerr.NotLeaderForPartition
-	case clientEpoch < 0 || clientEpoch == state.LeaderEpoch:
+	}
+	return p.checkEpoch(clientEpoch)
+}
+
+func (p *Partition) checkEpoch(clientEpoch int32) error {
+	epoch := p.state.Load().LeaderEpoch
+	switch {
+	case p.gone.Load():
+		return kerr.NotLeaderForPartition
+	case clientEpoch < 0 || clientEpoch == epoch:
 		return nil
-	case clientEpoch < state.LeaderEpoch:
+	case clientEpoch < epoch:
 		return kerr.FencedLeaderEpoch
 	default:
 		return kerr.UnknownLeaderEpoch
@@ -71,33 +82,34 @@ func (p *Partition) Leading(clientEpoch int32) (*log.Log, error) {
 	return p.Log()
 }
 
+// Serving returns the log of a partition that this broker leads or follows, for consumers that may read from followers
+// (KIP-392), or the error for the client.
+func (p *Partition) Serving(clientEpoch int32) (*log.Log, error) {
+	if err := p.checkEpoch(clientEpoch); err != nil {
+		return nil, err
+	}
+	return p.Log()
+}
+
 // Append writes a producer's batch, which it changes in place and does not keep, and whose checksum from
-// record.AttributesAt on is known. The readers are not told: the caller does, with Advance, after it has answered the producer.
-func (p *Partition) Append(batch []byte, checksum uint32, nowMs int64) (log.AppendInfo, error) {
+// record.AttributesAt on is known. With acksAll it is refused while too few replicas are in sync (kerr.NotEnoughReplicas). The
+// readers are not told: the caller does, with Tell, after it has answered the producer.
+func (p *Partition) Append(batch []byte, checksum uint32, acksAll bool, nowMs int64, done *Done) (log.AppendInfo, error) {
 	p.leadership.RLock()
 	defer p.leadership.RUnlock()
 	l, err := p.Leading(-1)
 	if err != nil {
 		return log.AppendInfo{}, err
 	}
-	if err := p.replicates(); err != nil {
+	if err := p.enoughReplicas(acksAll); err != nil {
 		return log.AppendInfo{}, err
 	}
 	info, err := l.AppendReceived(batch, checksum, p.state.Load().LeaderEpoch, nowMs)
-	return info, p.appended(l, info, len(batch), err)
+	return info, p.appended(l, info, len(batch), err, done)
 }
 
-// replicates says why an append could not be acknowledged, or nil.
-func (p *Partition) replicates() error {
-	if n := len(p.state.Load().Replicas); n > 1 {
-		// Nothing fetches from this leader yet: an acknowledgement would promise copies that do not exist.
-		return fmt.Errorf("%s has %d replicas, and this version does not replicate: %w", p, n, kerr.NotEnoughReplicas)
-	}
-	return nil
-}
-
-// appended does what follows an append of size bytes, and returns its error.
-func (p *Partition) appended(l *log.Log, info log.AppendInfo, size int, err error) error {
+// appended does what follows an append of size bytes, and returns its error. leadership is held for reading.
+func (p *Partition) appended(l *log.Log, info log.AppendInfo, size int, err error, done *Done) error {
 	if err != nil {
 		p.Topic.counters.FailedProduceRequests.Add(1)
 		return err
@@ -105,44 +117,59 @@ func (p *Partition) appended(l *log.Log, info log.AppendInfo, size int, err erro
 	if info.Duplicate {
 		return nil
 	}
-	l.SetHighWatermark(info.EndOffset)
+	if p.leading.leader == nil {
+		l.SetHighWatermark(info.EndOffset)
+	} else {
+		p.leading.appended(p, l, info.FirstOffset, done)
+	}
 	p.Topic.counters.MessagesIn.Add(info.LastOffset - info.FirstOffset + 1)
 	p.Topic.counters.BytesIn.Add(int64(size))
 	return nil
 }
 
-// Advance tells the readers that addedBytes more can be read.
-func (p *Partition) Advance(addedBytes int64, ended *watch.Ended) {
-	p.Watchers.Advance(addedBytes, ended)
+// Tell has the followers, and the readers of what is committed, learn of an append of addedBytes that ended at endOffset.
+func (p *Partition) Tell(addedBytes, endOffset int64, done *Done) {
+	p.Replicas.Advance(addedBytes, &done.readers)
+	if p.log.HighWatermark() >= endOffset {
+		p.Watchers.Advance(addedBytes, &done.readers)
+	}
 }
 
-// become takes the partition's new state from the metadata and tells the readers when the leader changed.
+// become takes the partition's new state from the metadata, and ends the waits that a change of leader makes vain.
 func (p *Partition) become(next *metadata.Partition) error {
+	var done Done
 	p.leadership.Lock()
 	old := p.state.Load()
 	p.state.Store(next)
-	var err error
-	if leads := next.Leader == p.nodeID; leads && p.log != nil && (old == nil || old.LeaderEpoch != next.LeaderEpoch) {
-		if err = p.log.AssignEpoch(next.LeaderEpoch); err == nil && len(next.Replicas) == 1 {
-			p.log.SetHighWatermark(p.log.EndOffset())
-		}
-	}
+	err := p.lead(old, next, &done)
 	p.leadership.Unlock()
 	if old != nil && (old.Leader != next.Leader || old.LeaderEpoch != next.LeaderEpoch) {
-		p.interrupt()
+		p.Replicas.Interrupt(&done.readers)
+		p.Watchers.Interrupt(&done.readers)
 	}
+	done.Fire()
 	return err
 }
 
 func (p *Partition) leave() {
+	var done Done
 	p.leadership.Lock()
 	p.gone.Store(true)
+	p.stopLeading(&done)
 	p.leadership.Unlock()
-	p.interrupt()
+	p.Replicas.Interrupt(&done.readers)
+	p.Watchers.Interrupt(&done.readers)
+	done.Fire()
 }
 
-func (p *Partition) interrupt() {
-	var ended watch.Ended
-	p.Watchers.Interrupt(&ended)
-	ended.Fire()
+// Done collects the waits that a change has ended. Fire answers them.
+type Done struct {
+	readers   watch.Ended
+	producers ack.Done
+}
+
+// Fire answers producers, then readers. The caller must hold no lock.
+func (d *Done) Fire() {
+	d.producers.Fire()
+	d.readers.Fire()
 }

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"sync"
+	"sync/atomic"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"go.uber.org/zap"
@@ -14,15 +15,15 @@ import (
 	"github.com/cauce-stream/cauce/libs/log"
 	"github.com/cauce-stream/cauce/libs/log/logdir"
 	"github.com/cauce-stream/cauce/libs/metadata"
+	"github.com/cauce-stream/cauce/services/broker/internal/replication"
 	"github.com/cauce-stream/cauce/services/broker/internal/watch"
 )
 
 // Set is the partitions of one broker. It follows the metadata: Apply creates, changes and deletes replicas.
 type Set struct {
-	nodeID int32
-	logs   *logdir.Set
-	config func(*metadata.Image, string) log.Config
-	logger *zap.Logger
+	cfg                    SetConfig
+	rules                  replication.Rules
+	isrExpands, isrShrinks atomic.Int64
 
 	applying sync.Mutex // one Apply or Settle at a time
 	settled  bool       // under applying: the image is the present, not a step of history that is followed after a start
@@ -34,12 +35,29 @@ type Set struct {
 	moved  chan struct{} // closed and replaced when shards have changed
 }
 
-// NewSet makes an empty set. Config gives the config of a topic's logs under an image.
-func NewSet(nodeID int32, logs *logdir.Set, config func(im *metadata.Image, topic string) log.Config, logger *zap.Logger) *Set {
-	return &Set{
-		nodeID: nodeID, logs: logs, config: config, logger: logger,
+// SetConfig says what a Set works with.
+type SetConfig struct {
+	NodeID int32
+	Logs   *logdir.Set
+	// Topic is the config of a topic under an image.
+	Topic func(im *metadata.Image, topic string) Config
+	// LagMaxMs is replica.lag.time.max.ms.
+	LagMaxMs int64
+	// Propose sends a leader's wish for other in-sync replicas to the controller, whose answer goes to Partition.Decided.
+	// It must not wait.
+	Propose func(*Partition, *replication.Proposal)
+	NowMs   func() int64
+	Logger  *zap.Logger
+}
+
+// NewSet makes an empty set.
+func NewSet(c SetConfig) *Set {
+	s := &Set{
+		cfg:    c,
 		byName: map[string]*Topic{}, byID: map[metadata.TopicID]*Topic{}, image: metadata.Empty(), moved: make(chan struct{}),
 	}
+	s.rules = replication.Rules{LagMaxMs: c.LagMaxMs, MayJoin: s.mayJoin}
+	return s
 }
 
 // Find returns a topic by its id, or by its name if the id is zero; nil if this broker hosts none of its partitions.
@@ -74,6 +92,19 @@ func (s *Set) WhyNot(name string, id metadata.TopicID, partition int32) error {
 	}
 }
 
+// LeaderOf is the leader of a partition and its epoch as the newest metadata has them, -1 and -1 when it has none.
+func (s *Set) LeaderOf(name string, id metadata.TopicID, partition int32) (leader, epoch int32) {
+	im := s.Image()
+	t, ok := im.TopicByID(id)
+	if id == (metadata.TopicID{}) {
+		t, ok = im.Topic(name)
+	}
+	if !ok || partition < 0 || int(partition) >= len(t.Partitions) {
+		return metadata.NoLeader, -1
+	}
+	return t.Partitions[partition].Leader, t.Partitions[partition].LeaderEpoch
+}
+
 // Lookup returns a hosted partition, or the error for the client.
 func (s *Set) Lookup(name string, id metadata.TopicID, partition int32) (*Partition, error) {
 	if t := s.Find(name, id); t != nil {
@@ -88,7 +119,8 @@ func (s *Set) Lookup(name string, id metadata.TopicID, partition int32) (*Partit
 func (s *Set) StartMoved(l *log.Log) {
 	if p, err := s.Lookup(l.Topic(), l.TopicID(), l.Partition()); err == nil {
 		var ended watch.Ended
-		p.Advance(0, &ended)
+		p.Replicas.Advance(0, &ended)
+		p.Watchers.Advance(0, &ended)
 		ended.Fire()
 	}
 }
@@ -121,6 +153,7 @@ func (s *Set) Apply(im *metadata.Image, d *metadata.Delta) {
 		s.host(im, t)
 	}
 	s.applyShards(d.ChangedShards)
+	s.recheck(d.ChangedNodes)
 	s.reconfigure(im, d.ChangedConfigs)
 }
 
@@ -131,20 +164,28 @@ func (s *Set) Settle() {
 	s.applying.Lock()
 	defer s.applying.Unlock()
 	s.settled = true
-	for l := range s.logs.All() {
+	for l := range s.cfg.Logs.All() {
 		t := s.Find(l.Topic(), metadata.TopicID{})
 		if t != nil && (t.ID == l.TopicID() || l.TopicID() == metadata.TopicID{}) {
 			if p, _ := t.Partition(l.Partition()); p != nil {
 				continue
 			}
 		}
-		s.logger.Warn("a log that the cluster does not know is set aside", zap.String("topic", l.Topic()), zap.Int32("partition", l.Partition()), zap.String("dir", l.Dir()))
-		if err := s.logs.SetAside(l.Topic(), l.Partition()); err != nil {
-			s.logger.Error("log not set aside", zap.String("dir", l.Dir()), zap.Error(err))
+		s.cfg.Logger.Warn("a log that the cluster does not know is set aside", zap.String("topic", l.Topic()), zap.Int32("partition", l.Partition()), zap.String("dir", l.Dir()))
+		if err := s.cfg.Logs.SetAside(l.Topic(), l.Partition()); err != nil {
+			s.cfg.Logger.Error("log not set aside", zap.String("dir", l.Dir()), zap.Error(err))
 		}
 	}
 	for t := range s.Topics() {
 		s.reopen(t)
+		for _, p := range t.Partitions() {
+			if p == nil {
+				continue
+			}
+			if err := p.become(p.State()); err != nil {
+				s.cfg.Logger.Error("leader epoch not noted", zap.Stringer("partition", p), zap.Error(err))
+			}
+		}
 	}
 }
 
@@ -155,13 +196,13 @@ func (s *Set) reopen(t *Topic) {
 		if p == nil || p.log != nil {
 			continue
 		}
-		fresh := s.create(t, p.ID, s.config(s.image, t.Name))
+		fresh := s.create(t, p.ID, s.cfg.Topic(s.image, t.Name))
 		if fresh.log == nil {
 			continue
 		}
 		next[i] = fresh
 		if err := fresh.become(p.State()); err != nil {
-			s.logger.Error("leader epoch not noted", zap.Stringer("partition", fresh), zap.Error(err))
+			s.cfg.Logger.Error("leader epoch not noted", zap.Stringer("partition", fresh), zap.Error(err))
 		}
 		p.leave()
 	}
@@ -180,7 +221,7 @@ func (s *Set) host(im *metadata.Image, t *metadata.Topic) {
 	} else {
 		old = known.Partitions()
 	}
-	var config *log.Config
+	var config *Config
 	hosts := false
 	next := make([]*Partition, len(t.Partitions))
 	for i, state := range t.Partitions {
@@ -189,7 +230,7 @@ func (s *Set) host(im *metadata.Image, t *metadata.Topic) {
 			p = old[i]
 		}
 		switch {
-		case !state.IsReplica(s.nodeID):
+		case !state.IsReplica(s.cfg.NodeID):
 			if p != nil && s.settled {
 				s.remove(p)
 			} else if p != nil {
@@ -198,14 +239,15 @@ func (s *Set) host(im *metadata.Image, t *metadata.Topic) {
 			continue
 		case p == nil:
 			if config == nil {
-				c := s.config(im, t.Name)
+				c := s.cfg.Topic(im, t.Name)
 				config = &c
+				topic.minISR.Store(int32(c.MinISR))
 			}
 			p = s.create(topic, state.ID, *config)
 		}
 		next[i], hosts = p, true
 		if err := p.become(state); err != nil {
-			s.logger.Error("leader epoch not noted", zap.Stringer("partition", p), zap.Error(err))
+			s.cfg.Logger.Error("leader epoch not noted", zap.Stringer("partition", p), zap.Error(err))
 		}
 	}
 	topic.partitions.Store(&next)
@@ -216,18 +258,18 @@ func (s *Set) host(im *metadata.Image, t *metadata.Topic) {
 	}
 }
 
-func (s *Set) create(topic *Topic, id int32, config log.Config) *Partition {
-	p := &Partition{Topic: topic, ID: id, nodeID: s.nodeID}
+func (s *Set) create(topic *Topic, id int32, config Config) *Partition {
+	p := &Partition{Topic: topic, ID: id, set: s}
 	if sh, ok := s.image.Shard(topic.Name, id); ok {
 		p.shard.epoch.Store(sh.Epoch)
 	}
-	l, err := s.logs.Create(topic.Name, id, topic.ID, config)
+	l, err := s.cfg.Logs.Create(topic.Name, id, topic.ID, config.Log)
 	if err != nil {
-		s.logger.Error("partition is offline: its log cannot be opened",
+		s.cfg.Logger.Error("partition is offline: its log cannot be opened",
 			zap.String("topic", topic.Name), zap.Int32("partition", id), zap.Error(err))
 		return p
 	}
-	l.SetConfig(config)
+	l.SetConfig(config.Log)
 	p.log = l
 	return p
 }
@@ -237,8 +279,8 @@ func (s *Set) remove(p *Partition) {
 	if p.log == nil {
 		return
 	}
-	if err := s.logs.Delete(p.Topic.Name, p.ID); err != nil {
-		s.logger.Error("log not deleted", zap.String("topic", p.Topic.Name), zap.Int32("partition", p.ID), zap.Error(err))
+	if err := s.cfg.Logs.Delete(p.Topic.Name, p.ID); err != nil {
+		s.cfg.Logger.Error("log not deleted", zap.String("topic", p.Topic.Name), zap.Int32("partition", p.ID), zap.Error(err))
 	}
 }
 
@@ -268,7 +310,7 @@ func (s *Set) reconfigure(im *metadata.Image, changed []metadata.Resource) {
 			if t := s.Find(r.Name, metadata.TopicID{}); t != nil {
 				s.configure(im, t)
 			}
-		case r.Type == metadata.BrokerConfig && (r.Name == "" || r.Name == strconv.Itoa(int(s.nodeID))):
+		case r.Type == metadata.BrokerConfig && (r.Name == "" || r.Name == strconv.Itoa(int(s.cfg.NodeID))):
 			for t := range s.Topics() {
 				s.configure(im, t)
 			}
@@ -277,10 +319,11 @@ func (s *Set) reconfigure(im *metadata.Image, changed []metadata.Resource) {
 }
 
 func (s *Set) configure(im *metadata.Image, t *Topic) {
-	config := s.config(im, t.Name)
+	config := s.cfg.Topic(im, t.Name)
+	t.minISR.Store(int32(config.MinISR))
 	for _, p := range t.Partitions() {
 		if p != nil && p.log != nil {
-			p.log.SetConfig(config)
+			p.log.SetConfig(config.Log)
 		}
 	}
 }

@@ -31,7 +31,7 @@ func (p *Partition) ShardEpoch() int32 { return p.shard.epoch.Load() }
 //   - kerr.CoordinatorNotAvailable: the metadata here does not know the token's epoch yet;
 //   - kerr.FencedLeaderEpoch, kerr.UnknownLeaderEpoch: it was not sent to the present leader;
 //   - kerr.OutOfOrderSequenceNumber: a batch that was sent after this one is in the log.
-func (p *Partition) AppendAsCoordinator(batch []byte, token fence.Token, nowMs int64) (log.AppendInfo, error) {
+func (p *Partition) AppendAsCoordinator(batch []byte, token fence.Token, nowMs int64, done *Done) (log.AppendInfo, error) {
 	if token.LeaderEpoch < 0 {
 		return log.AppendInfo{}, fmt.Errorf("coordinator's token for leader epoch %d: %w", token.LeaderEpoch, kerr.InvalidRequest)
 	}
@@ -41,7 +41,7 @@ func (p *Partition) AppendAsCoordinator(batch []byte, token fence.Token, nowMs i
 	if err != nil {
 		return log.AppendInfo{}, err
 	}
-	if err := p.replicates(); err != nil {
+	if err := p.enoughReplicas(true); err != nil {
 		return log.AppendInfo{}, err
 	}
 	switch epoch := p.shard.epoch.Load(); {
@@ -61,7 +61,7 @@ func (p *Partition) AppendAsCoordinator(batch []byte, token fence.Token, nowMs i
 		return log.AppendInfo{}, fmt.Errorf("%s: batch %d of shard epoch %d came after batch %d: %w", p, token.Sequence, token.Epoch, last.Sequence, kerr.OutOfOrderSequenceNumber)
 	}
 	info, err := l.AppendAsCoordinator(batch, p.state.Load().LeaderEpoch, nowMs)
-	if err = p.appended(l, info, len(batch), err); err == nil {
+	if err = p.appended(l, info, len(batch), err, done); err == nil {
 		p.shard.last, p.shard.info = token, info
 	}
 	return info, err

@@ -3,6 +3,7 @@ package partition
 import (
 	"sync/atomic"
 
+	"github.com/cauce-stream/cauce/libs/log"
 	"github.com/cauce-stream/cauce/libs/metadata"
 )
 
@@ -11,14 +12,25 @@ type Topic struct {
 	Name string
 	ID   metadata.TopicID
 
+	minISR     atomic.Int32
 	counters   Counters
 	partitions atomic.Pointer[[]*Partition] // by partition number; nil for one that other brokers hold
+}
+
+// Config is what a topic's configs say of its partitions here.
+type Config struct {
+	Log log.Config
+	// MinISR is min.insync.replicas.
+	MinISR int
 }
 
 // Counters are a topic's totals since the broker started (kafka.server:type=BrokerTopicMetrics).
 type Counters struct {
 	MessagesIn, BytesIn, BytesOut, FailedProduceRequests, FailedFetchRequests, ProduceRequests, FetchRequests atomic.Int64
 }
+
+// MinISR is the topic's min.insync.replicas, at least 1.
+func (t *Topic) MinISR() int { return int(t.minISR.Load()) }
 
 // Counters returns the topic's totals, to be added to.
 func (t *Topic) Counters() *Counters { return &t.counters }

@@ -1,5 +1,6 @@
 // Package produce answers Produce: batches are validated and appended as they came, on the goroutine that read
-// them, and readers that wait for them are served after the producer has its answer.
+// them, and readers that wait for them are served after the producer has its answer. Where the answer has to wait for
+// followers (acks=all), the goroutine goes on to the next request, and whoever commits the last batch answers.
 package produce
 
 import (
@@ -14,8 +15,9 @@ import (
 	"github.com/cauce-stream/cauce/libs/log"
 	"github.com/cauce-stream/cauce/libs/metadata"
 	"github.com/cauce-stream/cauce/libs/record"
+	"github.com/cauce-stream/cauce/services/broker/internal/ack"
 	"github.com/cauce-stream/cauce/services/broker/internal/partition"
-	"github.com/cauce-stream/cauce/services/broker/internal/watch"
+	"github.com/cauce-stream/cauce/services/broker/internal/wire"
 )
 
 const (
@@ -27,20 +29,34 @@ const (
 // Service answers Produce requests.
 type Service struct {
 	parts *partition.Set
+	clock ack.Clock
 	pool  sync.Pool
 }
 
 // New makes a Service over the broker's partitions.
 func New(parts *partition.Set) *Service {
 	s := &Service{parts: parts}
-	s.pool.New = func() any { return new(produce) }
+	s.pool.New = func() any {
+		p := &produce{service: s}
+		p.reply = p.respondAfterWait
+		p.protected = func() { p.r.Protect(p.reply) }
+		p.expire = p.giveUp
+		return p
+	}
 	return s
 }
 
 // produce is one request on its way.
 type produce struct {
+	service *Service
 	request kmsg.ProduceRequest
+	r       *server.Request
 	results []result
+	done    partition.Done // waits of others that the appends have ended
+	waiting ack.Request
+	leaders wire.Leaders
+
+	reply, protected, expire func() // respondAfterWait, the same against panics, and giveUp, bound once
 }
 
 // result is what the response says of one partition.
@@ -49,6 +65,8 @@ type result struct {
 	info      log.AppendInfo
 	bytes     int64 // appended
 	err       error
+	wait      ack.Wait
+	waits     bool
 }
 
 // Handle answers one Produce request; it runs on the connection's reading goroutine.
@@ -71,17 +89,27 @@ func (s *Service) Handle(r *server.Request) {
 }
 
 func (s *Service) answer(p *produce, r *server.Request) {
-	defer s.recycle(p)
-	s.append(p, r, time.Now().UnixMilli())
+	p.r = r
+	now := time.Now()
+	s.append(p, r, now.UnixMilli())
+	if p.request.Acks == acksAll && p.mustWait() {
+		p.wait(now)
+		return
+	}
+	p.respond()
+	p.tellReaders()
+	s.recycle(p)
+}
+
+func (p *produce) respond() {
 	if p.request.Acks != acksNone {
-		r.Finish(p.appendResponse(r.Begin()), nil, nil)
+		p.r.Finish(p.appendResponse(p.r.Begin()), nil, nil)
 	} else if err := p.firstError(); err != nil {
 		// A producer that asked for no answer learns of a failure by the closed connection, as with Kafka.
-		r.Fail(err)
+		p.r.Fail(err)
 	} else {
-		r.ReplyNothing()
+		p.r.ReplyNothing()
 	}
-	p.tellReaders()
 }
 
 func (s *Service) append(p *produce, r *server.Request, nowMs int64) {
@@ -99,9 +127,9 @@ func (s *Service) append(p *produce, r *server.Request, nowMs int64) {
 			switch {
 			case res.err != nil:
 			case part.UnknownTags.Len() > 0 && metadata.InternalTopic(res.partition.Topic.Name):
-				res.info, res.err = appendShard(res.partition, part, nowMs)
+				res.info, res.err = appendShard(res.partition, part, nowMs, &p.done)
 			default:
-				res.info, res.err = res.partition.Append(part.Records, r.Checksum(part.Records[record.AttributesAt:]), nowMs)
+				res.info, res.err = res.partition.Append(part.Records, r.Checksum(part.Records[record.AttributesAt:]), q.Acks == acksAll, nowMs, &p.done)
 			}
 			p.results = append(p.results, res)
 		}
@@ -140,17 +168,16 @@ func (p *produce) firstError() error {
 
 // tellReaders wakes the fetches that waited for these records.
 func (p *produce) tellReaders() {
-	var ended watch.Ended
 	for i := range p.results {
 		if res := &p.results[i]; res.err == nil && !res.info.Duplicate {
-			res.partition.Advance(res.bytes, &ended)
+			res.partition.Tell(res.bytes, res.info.EndOffset, &p.done)
 		}
 	}
-	ended.Fire()
+	p.done.Fire()
 }
 
 func (s *Service) recycle(p *produce) {
 	clear(p.results)
-	p.results = p.results[:0]
+	p.results, p.r = p.results[:0], nil
 	s.pool.Put(p)
 }

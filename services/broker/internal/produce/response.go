@@ -15,6 +15,7 @@ func (p *produce) appendResponse(dst []byte) []byte {
 	flexible := q.Version >= 9
 	dst = wire.AppendArrayLen(dst, len(q.Topics), flexible)
 	next := 0
+	p.leaders.Reset()
 	for i := range q.Topics {
 		t := &q.Topics[i]
 		if q.Version >= 13 {
@@ -24,7 +25,15 @@ func (p *produce) appendResponse(dst []byte) []byte {
 		}
 		dst = wire.AppendArrayLen(dst, len(t.Partitions), flexible)
 		for j := range t.Partitions {
-			dst = appendPartition(dst, t.Partitions[j].Partition, &p.results[next], q.Version)
+			id, res := t.Partitions[j].Partition, &p.results[next]
+			dst = appendPartition(dst, id, res, q.Version)
+			switch {
+			case q.Version >= 10 && wire.Misdirected(res.err):
+				leader, epoch := p.service.parts.LeaderOf(t.Topic, t.TopicID, id)
+				dst = p.leaders.AppendCurrent(append(dst, 1), 0, leader, epoch)
+			case flexible:
+				dst = append(dst, 0)
+			}
 			next++
 		}
 		if flexible {
@@ -33,11 +42,12 @@ func (p *produce) appendResponse(dst []byte) []byte {
 	}
 	dst = kbin.AppendInt32(dst, 0) // throttle
 	if flexible {
-		dst = append(dst, 0)
+		dst = p.leaders.AppendEndpoints(dst, p.service.parts.Image(), p.r.Conn.Listener())
 	}
 	return dst
 }
 
+// appendPartition appends what is said of one partition, without its tagged fields.
 func appendPartition(dst []byte, id int32, res *result, version int16) []byte {
 	baseOffset, appendTimeMs, start := res.info.FirstOffset, res.info.LogAppendTimeMs, res.info.LogStartOffset
 	if res.err != nil {
@@ -52,9 +62,6 @@ func appendPartition(dst []byte, id int32, res *result, version int16) []byte {
 	}
 	if version >= 8 {
 		dst = appendErrors(dst, res.err, version >= 9)
-	}
-	if version >= 9 {
-		dst = append(dst, 0)
 	}
 	return dst
 }

@@ -35,12 +35,12 @@ func refusalOfShard(q *kmsg.ProduceRequest, topic string, part *kmsg.ProduceRequ
 }
 
 // appendShard appends a batch that refusalOfShard has let pass. Transactions are the coordinator's affair, and not verified.
-func appendShard(p *partition.Partition, part *kmsg.ProduceRequestTopicPartition, nowMs int64) (log.AppendInfo, error) {
+func appendShard(p *partition.Partition, part *kmsg.ProduceRequestTopicPartition, nowMs int64, done *partition.Done) (log.AppendInfo, error) {
 	token, _, err := fence.Get(&part.UnknownTags)
 	if err != nil {
 		return log.AppendInfo{}, err
 	}
-	return p.AppendAsCoordinator(part.Records, token, nowMs)
+	return p.AppendAsCoordinator(part.Records, token, nowMs, done)
 }
 
 // isAhead says whether the request has a batch of an owner of whom the metadata here does not know yet.
