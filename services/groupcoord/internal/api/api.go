@@ -67,7 +67,8 @@ type request[Q any] interface {
 // operation is what a shard does with a request.
 type operation[P any] func(m *shard.Machine, now time.Time, t coordinator.Ticket, q P) coordinator.Step
 
-// one serves requests about one group each. prepare may be nil; what it makes of the request must not alias the body.
+// one serves requests about one group each. What prepare makes of the request must not alias the body, which is given back at once:
+// members wait for each other, and the server reads no more than it may hold.
 func one[Q any, P request[Q]](s *Service, group func(q P) string, prepare func(r *server.Request, q P) operation[P]) server.Handler {
 	return func(r *server.Request) {
 		q := P(new(Q))
@@ -75,7 +76,9 @@ func one[Q any, P request[Q]](s *Service, group func(q P) string, prepare func(r
 			r.Fail(err)
 			return
 		}
-		do(s, s.shardOf(group(q)), q, prepare(r, q), r.Reply)
+		run := prepare(r, q)
+		r.ReleaseBody()
+		do(s, s.shardOf(group(q)), q, run, r.Reply)
 	}
 }
 
