@@ -148,7 +148,7 @@ func (c *cluster) startNodes(t *testing.T) {
 		address := freeAddress(t)
 		c.kafka = append(c.kafka, address)
 		c.nodes = append(c.nodes, start(t, "cauce-"+role.name, "--listen", address, "--data-dir", filepath.Join(c.dir, role.name),
-			"--set", fmt.Sprint("node.id=", role.id), "--set", "bus.servers=nats://"+c.bus))
+			"--set", fmt.Sprint("node.id=", role.id), "--set", "bus.servers=nats://"+c.bus, "--set", "offsets.topic.replication.factor=1"))
 	}
 }
 
