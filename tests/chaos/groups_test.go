@@ -290,21 +290,28 @@ func (g *groups) restart(n *node) []time.Duration {
 	return g.nextCommits(mine, at)
 }
 
-// stunAndResume stops a process for longer than its session, and looks at what it says when it goes on.
+// stunAndResume stops a process for longer than its session, and looks at what it says when it goes on. A stopped process's
+// port still takes connections: franz-go, unlike Java's client, keeps to a coordinator that does not answer, with Apache
+// Kafka too. So it is from the end of the stop on that members have to get along.
 func (g *groups) stunAndResume(n *node) []time.Duration {
 	mine := g.owned(n.id)
-	at := time.Now()
 	n.signal(syscall.SIGSTOP)
 	defer n.signal(syscall.SIGCONT) // if the test fails meanwhile, too: its members leave
-	took := g.nextCommits(mine, at)
-	pause(time.Until(at.Add(*stun)))
+	pause(*stun)
+	g.until("the groups are another's", func(ctx context.Context) error {
+		if left := g.owned(n.id); len(left) > 0 {
+			return fmt.Errorf("%v are still node %d's", left, n.id)
+		}
+		return nil
+	})
 	before := map[string]map[int32]int64{}
 	for _, name := range mine {
 		before[name] = g.history.Acknowledged(name)
 	}
+	at := time.Now()
 	n.signal(syscall.SIGCONT)
 	g.askResumed(n, mine, before)
-	return took
+	return g.nextCommits(mine, at)
 }
 
 // askResumed asks a coordinator that went on for groups that have been another's: it has to refuse, until it has them
