@@ -109,7 +109,7 @@ func (h *Host) call(ctx context.Context, key offerKey, invoke func(context.Conte
 		ctx = metadata.AppendToOutgoingContext(ctx, name, value)
 	}
 	began := time.Now()
-	outcome, err := h.attempt(ctx, key, invoke)
+	outcome, err := h.attempt(ctx, key, began, invoke)
 	took := time.Since(began)
 	if outcome == outcomeUnknown {
 		h.metrics.calls.WithLabelValues(kindName(key.kind), "", outcome).Inc() // whatever name clients think of
@@ -127,7 +127,7 @@ func (h *Host) call(ctx context.Context, key offerKey, invoke func(context.Conte
 	return err
 }
 
-func (h *Host) attempt(ctx context.Context, key offerKey, invoke func(context.Context, *process) error) (outcome string, err error) {
+func (h *Host) attempt(ctx context.Context, key offerKey, began time.Time, invoke func(context.Context, *process) error) (outcome string, err error) {
 	f, _, err := h.find(ctx, key)
 	if err != nil {
 		return outcomeUnknown, err
@@ -140,9 +140,14 @@ func (h *Host) attempt(ctx context.Context, key offerKey, invoke func(context.Co
 	if !p.has(key.kind, key.name) {
 		return outcomeUnavailable, fmt.Errorf("%s has changed and no longer offers it", f.base())
 	}
+	asked := time.Now()
 	if err = invoke(ctx, p); err == nil {
 		f.succeeded()
 		return outcomeOK, nil
+	}
+	if waited := asked.Sub(began); errors.Is(ctx.Err(), context.DeadlineExceeded) && waited > time.Since(asked) {
+		// It had too little of the time to be taken for one that hangs: were it replaced, the next call would have no more.
+		return outcomeTimeout, fmt.Errorf("no answer in time, of which its start took %v: %w", waited.Round(time.Millisecond), ctx.Err())
 	}
 	return h.judge(ctx, f, p, err)
 }

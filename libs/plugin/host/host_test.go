@@ -80,6 +80,26 @@ func TestAHangDoesNotDisturbOthers(t *testing.T) {
 	}
 }
 
+// TestASlowStartIsNoHang has a start leave a call less than half of its time.
+func TestASlowStartIsNoHang(t *testing.T) {
+	folder := t.TempDir()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	installScript(t, folder, "faults", fmt.Sprintf("#!/bin/sh\nsleep 1.2\n%s=1 exec %s\n", fixtureVariable, self))
+	h, _ := start(t, folder, Config{CallTimeout: 20 * time.Second})
+	short, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+	defer cancel()
+	if _, err := h.Assign(short, "faulty", ask("hang")); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("hang: %v", err)
+	}
+	good(t, h)
+	if status := h.List()[0]; status.Restarts != 0 {
+		t.Errorf("the process was replaced: %+v", status)
+	}
+}
+
 // waiting starts a call that the plugin has taken when waiting returns, and that it answers when release is called.
 func waiting(t *testing.T, h *Host) (done <-chan error, release func()) {
 	t.Helper()
