@@ -58,11 +58,13 @@ func (p *Partition) lead(old, next *metadata.Partition, done *Done) error {
 	case begins || at.leader == nil:
 		at.leader = replication.NewLeader(p.set.cfg.NodeID, next, p.set.rules, p.log.EndOffset(), now)
 	default:
+		before := len(at.leader.ISR())
 		at.leader.Update(next, now)
+		p.set.countISR(before, len(at.leader.ISR()))
 	}
 	at.wakeStart()
 	if p.set.settled && at.advance(p, p.log, now, done) {
-		p.Watchers.Advance(anyBytes, &done.readers)
+		p.tellCommitted(done)
 	}
 	return nil
 }
@@ -92,8 +94,11 @@ func (at *leading) appended(p *Partition, l *log.Log, first int64, done *Done) {
 	now := p.set.cfg.NowMs()
 	at.mu.Lock()
 	at.leader.Appended(first, now)
-	at.advance(p, l, now, done)
+	moved := at.advance(p, l, now, done)
 	at.mu.Unlock()
+	if moved {
+		p.tellCommitted(done)
+	}
 }
 
 // advance moves the high watermark on where it can, ends the waits of producers that it passes and says whether it moved.
@@ -105,6 +110,13 @@ func (at *leading) advance(p *Partition, l *log.Log, nowMs int64, done *Done) (m
 	}
 	at.producers.Commit(l.HighWatermark(), at.leader.CheckAfter(p.Topic.MinISR()), &done.producers)
 	return moved
+}
+
+// tellCommitted has readers learn of a new high watermark. Followers do with the answer to their next fetch: nobody wakes them
+// for it.
+func (p *Partition) tellCommitted(done *Done) {
+	p.Watchers.Advance(anyBytes, &done.readers)
+	p.Replicas.Advance(0, &done.readers)
 }
 
 // Await has w wait until the records below end are committed. When they are already it does not wait: err then says why
@@ -166,7 +178,7 @@ func (p *Partition) Fetched(f replication.Fetch, leaderEpoch, lastFetchedEpoch i
 	}
 	at.mu.Unlock()
 	if moved {
-		p.Watchers.Advance(anyBytes, &done.readers)
+		p.tellCommitted(done)
 	}
 	p.submit(proposal)
 	return err
@@ -222,7 +234,7 @@ func (p *Partition) decided(proposal *replication.Proposal, d replication.Decisi
 	moved := at.advance(p, p.log, now, done)
 	at.mu.Unlock()
 	if moved {
-		p.Watchers.Advance(anyBytes, &done.readers)
+		p.tellCommitted(done)
 	}
 	return again
 }
@@ -258,7 +270,7 @@ func (p *Partition) checkISR() {
 	at.mu.Unlock()
 	p.leadership.RUnlock()
 	if moved {
-		p.Watchers.Advance(anyBytes, &done.readers)
+		p.tellCommitted(&done)
 	}
 	done.Fire()
 	p.submit(proposal)
@@ -382,7 +394,7 @@ func (s *Set) countISR(before, after int) {
 	}
 }
 
-// ISRChanges is how often in-sync replicas were added and taken away at this broker's wish.
+// ISRChanges is how often the in-sync replicas of partitions that this broker led became more and fewer.
 func (s *Set) ISRChanges() (expands, shrinks int64) { return s.isrExpands.Load(), s.isrShrinks.Load() }
 
 // Image is the newest metadata that was applied.
