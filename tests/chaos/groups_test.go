@@ -33,7 +33,7 @@ const (
 	groupCount     = 30
 	// nodeSession is the session timeout of nodes.
 	nodeSession = 5 * time.Second
-	// recoveryLimit is from the kill of a coordinator to the next commit of a group that it had.
+	// recoveryLimit is from the kill of a coordinator to the next commit of a group that it had, and that was at rest.
 	recoveryLimit = 3 * time.Second
 	// settleTimeout bounds every wait for the cluster to be whole again.
 	settleTimeout = 90 * time.Second
@@ -94,6 +94,7 @@ type groups struct {
 	history      *history.History
 	members      map[string][]*member
 	joined       int
+	rebalancing  map[string]bool // groups of which a member was replaced in this round
 	stopWriting  func()
 }
 
@@ -146,11 +147,15 @@ func (g *groups) join(i int) {
 	g.members[name] = append(g.members[name], join(g.t, g.history, []string{g.broker.kafka}, name, fmt.Sprintf("%s/%d", name, g.joined), i%len(kinds)))
 }
 
-// replaceMembers has a member of some groups leave and another join, so that there are rebalances under way.
+// replaceMembers has a member of some groups leave and another join, so that there are rebalances under way. If the
+// coordinator changes before such a rebalance of a classic group ends, the next one knows nothing of it, as in Apache Kafka: it
+// waits for the member that has left until the session of that ends.
 func (g *groups) replaceMembers() {
+	g.rebalancing = map[string]bool{}
 	for range 5 {
 		i := g.random.IntN(groupCount)
 		name := groupName(i)
+		g.rebalancing[name] = true
 		g.members[name][0].stop()
 		g.members[name] = g.members[name][1:]
 		g.join(i)
@@ -199,6 +204,11 @@ func (g *groups) owned(id int32) []string {
 		return nil
 	})
 	return mine
+}
+
+// atRest are those of the groups of which no member was replaced in this round.
+func (g *groups) atRest(names []string) []string {
+	return slices.DeleteFunc(slices.Clone(names), func(name string) bool { return g.rebalancing[name] })
 }
 
 // settle waits until all groups commit, all coordinators have groups, and every acknowledged offset can be fetched.
@@ -277,7 +287,7 @@ func (g *groups) killAndRestart(n *node) []time.Duration {
 		pause(back)
 		n.start()
 	})
-	took := g.nextCommits(mine, at)
+	took := g.nextCommits(g.atRest(mine), at)
 	running.Wait()
 	return took
 }
@@ -287,7 +297,7 @@ func (g *groups) restart(n *node) []time.Duration {
 	at := time.Now()
 	n.stop()
 	n.start()
-	return g.nextCommits(mine, at)
+	return g.nextCommits(g.atRest(mine), at)
 }
 
 // stunAndResume stops a process for longer than its session, and looks at what it says when it goes on. A stopped process's
@@ -311,7 +321,7 @@ func (g *groups) stunAndResume(n *node) []time.Duration {
 	at := time.Now()
 	n.signal(syscall.SIGCONT)
 	g.askResumed(n, mine, before)
-	return g.nextCommits(mine, at)
+	return g.nextCommits(g.atRest(mine), at)
 }
 
 // askResumed asks a coordinator that went on for groups that have been another's: it has to refuse, until it has them
