@@ -144,8 +144,8 @@ func (r *resetting) idle(ctx context.Context) (bool, error) {
 		return false, fault(r.group, err, "")
 	}
 	if members := groups[0].Members; len(members) > 0 {
-		return false, fmt.Errorf("group %q is %s and has %d members (%s): stop them first, they would go on from where they are",
-			r.group, groups[0].State, len(members), clients(members))
+		return false, fmt.Errorf("group %q is %s and has members (%s): stop them first, they would go on from where they are",
+			r.group, groups[0].State, clients(members))
 	}
 	return true, nil
 }
@@ -159,7 +159,7 @@ func clients(members []snapshot.Member) string {
 			names = append(names, "…")
 			break
 		}
-		names = append(names, m.ClientID+" at "+strings.TrimPrefix(m.Host, "/"))
+		names = append(names, m.ClientID+" at "+m.Host)
 	}
 	return strings.Join(names, ", ")
 }
