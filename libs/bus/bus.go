@@ -146,6 +146,18 @@ func (c *Conn) Flush(ctx context.Context) error {
 	return nil
 }
 
+// MoveOver leaves the server that the connection is to for another of those that it was given, if there are several: one
+// that is up but cut off from the others, or that stands still. Answers that are under way are lost with it.
+func (c *Conn) MoveOver() {
+	if len(c.nc.Servers()) < 2 {
+		return
+	}
+	from := c.nc.ConnectedUrlRedacted()
+	if err := c.nc.ForceReconnect(); err == nil {
+		c.log.Info("trying another server of the bus", zap.String("leaving", from))
+	}
+}
+
 // Connects signals each time that a connection to a server is made anew, when pushes may have been missed. Call stop when done.
 func (c *Conn) Connects() (events <-chan struct{}, stop func()) {
 	status := c.nc.StatusChanged(nats.CONNECTED)

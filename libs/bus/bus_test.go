@@ -409,6 +409,35 @@ func TestReconnect(t *testing.T) {
 	}
 }
 
+// TestMoveOver has a connection to a server that knows of nobody, and another server with whom it wants to speak.
+func TestMoveOver(t *testing.T) {
+	lonely := start(t, ServerConfig{Name: "lonely", Host: "127.0.0.1", Port: -1})
+	busy := start(t, ServerConfig{Name: "busy", Host: "127.0.0.1", Port: -1})
+	serveEcho(t, attach(t, busy, Deps{}))
+	c := dialURL(t, Config{URLs: []string{lonely.URL(), busy.URL()}})
+	connects, stop := c.Connects()
+	defer stop()
+	for range 2 { // it may have begun with either
+		for c.nc.ConnectedUrl() == busy.URL() {
+			c.MoveOver()
+			<-connects
+		}
+		if _, err := echo.Call(t.Context(), c, text("anyone?")); !errors.Is(err, ErrNoResponder) {
+			t.Fatalf("the lonely server answers: %v", err)
+		}
+		c.MoveOver()
+		<-connects
+		if resp, err := echo.Call(t.Context(), c, text("there")); err != nil || resp.Value != "echo there" {
+			t.Fatalf("after moving over: %v, %v", resp, err)
+		}
+	}
+	alone := attach(t, busy, Deps{})
+	alone.MoveOver()
+	if resp, err := echo.Call(t.Context(), alone, text("still")); err != nil || resp.Value != "echo still" {
+		t.Errorf("with one server only: %v, %v", resp, err)
+	}
+}
+
 func BenchmarkCall(b *testing.B) {
 	s, err := StartServer(ServerConfig{Name: "s"}, Deps{})
 	if err != nil {

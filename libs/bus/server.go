@@ -35,6 +35,13 @@ type Server struct {
 
 const serverStartTimeout = 10 * time.Second
 
+// A server that stands still or is cut off is out of the cluster after this many pings without an answer; until then
+// requests that only it could pass on wait for it.
+const (
+	routePingInterval = 500 * time.Millisecond
+	routePingsOut     = 2
+)
+
 // StartServer starts an embedded server and returns once it takes connections.
 func StartServer(c ServerConfig, d Deps) (*Server, error) {
 	d = d.withDefaults()
@@ -82,7 +89,10 @@ func (c ServerConfig) options() (*server.Options, error) {
 		if o.DontListen {
 			return nil, errors.New("bus: a server with a cluster must listen for clients, too")
 		}
-		o.Cluster = server.ClusterOpts{Name: "cauce", Host: c.ClusterHost, Port: c.ClusterPort, NoAdvertise: true}
+		o.Cluster = server.ClusterOpts{
+			Name: "cauce", Host: c.ClusterHost, Port: c.ClusterPort, NoAdvertise: true,
+			PingInterval: routePingInterval, MaxPingsOut: routePingsOut,
+		}
 		if c.AuthToken != "" {
 			o.Cluster.Username, o.Cluster.Password = "cauce", c.AuthToken
 		}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"sync"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -44,7 +45,7 @@ func decide[Req proto.Message, Resp response](ctx context.Context, n *Node, e bu
 	var retry backoff
 	for {
 		kicked := n.kicked.next()
-		resp, err := e.Call(ctx, n.bus, req())
+		resp, err := callUntil(ctx, kicked, n, e, req())
 		if err == nil {
 			err = responseError(resp)
 		}
@@ -68,6 +69,39 @@ func decide[Req proto.Message, Resp response](ctx context.Context, n *Node, e bu
 		}
 	}
 }
+
+// successorGrace is how long a request may still be answered after another controller has become active: often it was
+// that one which got it.
+const successorGrace = time.Second
+
+// callUntil gives a request up, with ErrTimeout, a while after another controller has become active: the one that got it
+// may be gone.
+func callUntil[Req, Resp proto.Message](ctx context.Context, kicked <-chan struct{}, n *Node, e bus.Endpoint[Req, Resp], req Req) (Resp, error) {
+	callCtx, cancel := context.WithCancelCause(ctx)
+	var watch sync.WaitGroup
+	watch.Go(func() {
+		select {
+		case <-kicked:
+			timer := time.NewTimer(successorGrace)
+			defer timer.Stop()
+			select {
+			case <-timer.C:
+				cancel(errSucceeded)
+			case <-callCtx.Done():
+			}
+		case <-callCtx.Done():
+		}
+	})
+	resp, err := e.Call(callCtx, n.bus, req)
+	if err != nil && context.Cause(callCtx) == errSucceeded {
+		err = fmt.Errorf("%w: %w", bus.ErrTimeout, errSucceeded)
+	}
+	cancel(nil)
+	watch.Wait()
+	return resp, err
+}
+
+var errSucceeded = errors.New("another controller is active now")
 
 // retriable says that the same request may be answered better a little later.
 func retriable(err error) bool {

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -15,7 +17,10 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/cauce-stream/cauce/libs/bus"
 	"github.com/cauce-stream/cauce/libs/bus/controlpb"
+	"github.com/cauce-stream/cauce/libs/config"
+	"github.com/cauce-stream/cauce/libs/kafka/configkeys"
 	"github.com/cauce-stream/cauce/libs/metadata"
 	"github.com/cauce-stream/cauce/libs/metadata/metadatapb"
 )
@@ -396,6 +401,94 @@ func TestForward(t *testing.T) {
 			t.Error(err)
 		}
 	})
+}
+
+// TestForwardGivesUpALostController has a controller take a request and never answer it, and another become active.
+func TestForwardGivesUpALostController(t *testing.T) {
+	simulate(t, func(t *testing.T) {
+		r := newRig(t, nil)
+		r.fake.up()
+		r.run()
+		<-r.node.Ready()
+		r.fake.down()
+		lost := make(chan struct{})
+		dead, err := controlpb.Admin.Serve(r.fake.conn, func(context.Context, *controlpb.AdminRequest, func(*controlpb.AdminResponse, error)) {
+			close(lost)
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		asked := 0
+		r.fake.admin = func(*controlpb.AdminRequest) *controlpb.AdminResponse {
+			asked++
+			return &controlpb.AdminResponse{Body: []byte("done")}
+		}
+		go func() {
+			<-lost
+			dead.Close()
+			r.fake.up()
+		}()
+		began := time.Now()
+		body, err := r.node.Forward(t.Context(), 19, 7, nil, "User:p", "c", "h")
+		if err != nil || string(body) != "done" || asked != 1 {
+			t.Errorf("got %q, %v after %d answers", body, err, asked)
+		}
+		if took := time.Since(began); took < successorGrace || took > successorGrace+time.Second {
+			t.Errorf("took %v", took)
+		}
+		if err := r.end(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// TestMovesToAServerThatHasAController starts a node at a server of the bus that is cut off from the one with the controller.
+func TestMovesToAServerThatHasAController(t *testing.T) {
+	serve := func(name string, port int) *bus.Server {
+		s, err := bus.StartServer(bus.ServerConfig{Name: name, Host: "127.0.0.1", Port: port}, bus.Deps{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	lonely, other := serve("lonely", -1), serve("other", -1)
+	defer lonely.Close()
+	otherURL := other.URL()
+	u, err := url.Parse(otherURL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	port, err := strconv.Atoi(u.Port())
+	if err != nil {
+		t.Fatal(err)
+	}
+	other.Close() // so that the node begins at the lonely one
+	c, err := bus.Connect(bus.Config{URLs: []string{otherURL, lonely.URL()}}, bus.Deps{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if err := c.Flush(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	other = serve("other", port)
+	defer other.Close()
+	f := newFake(t, other)
+	defer f.conn.Close()
+	f.up()
+	static, err := config.FromMap(configkeys.Broker(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := New(Config{ID: 4, Roles: []string{metadata.RoleBroker}, Static: static}, Deps{Bus: c})
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- n.Run(ctx) }()
+	<-n.Ready()
+	cancel()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
 }
 
 func TestForwardFails(t *testing.T) {

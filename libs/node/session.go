@@ -11,12 +11,45 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"go.uber.org/zap"
 
+	"github.com/cauce-stream/cauce/libs/bus"
 	"github.com/cauce-stream/cauce/libs/bus/controlpb"
 	"github.com/cauce-stream/cauce/libs/metadata"
 )
 
 // While a node waits for the controller to let it go, it asks this often at first, and more seldom then.
 const firstDrainWait = 10 * time.Millisecond
+
+const (
+	// beatTimeout bounds each try to tell the controller that this node is there. Two such and a heartbeat interval are
+	// shorter than a session (broker.session.timeout.ms), so a node has time to find a server of the bus that works.
+	beatTimeout = 1500 * time.Millisecond
+	// moveAfter without contact the node tries another server of the bus. Electing a controller takes about as long.
+	moveAfter = time.Second
+)
+
+// contact is what a node has to the active controller. When none of its tries comes to an answer, the bus's server that
+// it is connected to may be up but cut off from the others.
+type contact struct {
+	bus   *bus.Conn
+	began time.Time // of this try
+	lost  time.Time // the first of those that failed in a row since the last move; zero when the last did not
+}
+
+func (c *contact) begin() { c.began = time.Now() }
+
+// end tells how the try ended; any answer will do.
+func (c *contact) end(err error) {
+	switch {
+	case err == nil || !retriable(err):
+		c.lost = time.Time{}
+	case c.lost.IsZero():
+		c.lost = c.began
+	}
+	if !c.lost.IsZero() && time.Since(c.lost) >= moveAfter {
+		c.bus.MoveOver()
+		c.lost = time.Time{}
+	}
+}
 
 // keepRegistered registers the node and sends heartbeats until ctx ends or the controller has let the node go. A
 // registration that the controller no longer knows is made anew.
@@ -55,12 +88,17 @@ func (n *Node) register(ctx context.Context) error {
 	takenUntil := time.Now().Add(n.cfg.Static.DurationMs("initial.broker.registration.timeout.ms"))
 	req := n.registration()
 	var retry backoff
+	contact := contact{bus: n.bus}
 	for warned := false; ; warned = true {
 		kicked := n.kicked.next()
-		resp, err := controlpb.Register.Call(ctx, n.bus, req)
+		contact.begin()
+		callCtx, cancel := context.WithTimeout(ctx, beatTimeout)
+		resp, err := controlpb.Register.Call(callCtx, n.bus, req)
+		cancel()
 		if err == nil {
 			err = responseError(resp)
 		}
+		contact.end(err)
 		if err == nil {
 			n.epoch.Store(resp.GetNodeEpoch())
 			n.follower.want(resp.GetMetadataOffset())
@@ -121,11 +159,14 @@ func (n *Node) beat(ctx context.Context) error {
 		return err
 	}
 	var retry, draining backoff
+	contact := contact{bus: n.bus}
 	for {
 		drain, kicked := n.drain, n.kicked.next()
 		leaving := n.Draining()
 		wait := interval
+		contact.begin()
 		resp, err := n.heartbeat(ctx, leaving)
+		contact.end(err)
 		switch {
 		case err == nil:
 			retry.reset()
@@ -163,6 +204,8 @@ func (n *Node) beat(ctx context.Context) error {
 }
 
 func (n *Node) heartbeat(ctx context.Context, leaving bool) (*controlpb.HeartbeatResponse, error) {
+	ctx, cancel := context.WithTimeout(ctx, beatTimeout)
+	defer cancel()
 	resp, err := controlpb.Heartbeat.Call(ctx, n.bus, &controlpb.HeartbeatRequest{
 		NodeId: n.cfg.ID, NodeEpoch: n.Epoch(), MetadataOffset: n.Image().Offset(), WantShutdown: leaving,
 	})
