@@ -21,7 +21,7 @@ func (s *Service) job(id, _ int32, job any) {
 		s.asker.Ask(j, s.measureLag(id, j), func(out assignment.Output, err error) {
 			s.metrics.assigned(j.Assignor, time.Since(asked), err)
 			s.runtime.Run(id, func(m *shard.Machine, now time.Time) coordinator.Step {
-				return m.Assigned(now, j.Group, j.Epoch, out, err)
+				return m.Assigned(now, j, out, err)
 			})
 		})
 	case *consumer.AssignmentFailed:

@@ -102,7 +102,7 @@ func (w *world) answer(out assignment.Output, err error) {
 	w.t.Helper()
 	q := w.question
 	w.question = nil
-	w.do(func(o *op.Op) { w.group.Assigned(o, q.Epoch, out, err) })
+	w.do(func(o *op.Op) { w.group.Assigned(o, q, out, err) })
 }
 
 // move has the group taken over by another coordinator, which reads the log, or what compaction leaves of it. Requests that wait are

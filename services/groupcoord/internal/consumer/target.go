@@ -98,7 +98,7 @@ func (g *Group) ask(o *op.Op) {
 		o.Job(q.asked)
 		return
 	}
-	g.Assigned(o, q.asked.Epoch, nil, nil) // there is nothing to assign
+	g.Assigned(o, q.asked, nil, nil) // there is nothing to assign
 }
 
 // assignor is the one that most members want; the first offered one if nobody wants any.
@@ -140,13 +140,14 @@ func (g *Group) input(o *op.Op) *assignment.Input {
 	return in
 }
 
-// Assigned is the answer of an assignor to the question for a group epoch. It is the target of that epoch even if the group
-// has moved on, and the group asks again then. An answer to no question is one from before the shard was loaded anew.
-func (g *Group) Assigned(o *op.Op, epoch int32, out assignment.Output, err error) {
-	in := g.question.asked
-	if in == nil || in.Epoch != epoch {
+// Assigned is the answer of an assignor to a question. It is the target of the question's epoch even if the group has moved on, and
+// the group asks again then. An answer to another question than the one under way is one from before the shard was loaded anew, or
+// to a group of that name that is no more.
+func (g *Group) Assigned(o *op.Op, in *assignment.Input, out assignment.Output, err error) {
+	if g.question.asked != in {
 		return
 	}
+	epoch := in.Epoch
 	g.question.asked = nil
 	if err == nil {
 		err = in.Check(out)

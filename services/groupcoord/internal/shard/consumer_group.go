@@ -172,13 +172,13 @@ func refuseConsumer(id string, err error) kmsg.ConsumerGroupDescribeResponseGrou
 	return out
 }
 
-// Assigned brings the answer of an assignor to a job that is an [assignment.Input]: what it assigns, or why it does not. The answer
+// Assigned brings the answer of an assignor to a job that is an [assignment.Input], which it names: what it assigns, or why it does not. The answer
 // need not be right: it is checked. There must be one answer to each job while the shard is here.
-func (m *Machine) Assigned(now time.Time, group string, epoch int32, out assignment.Output, err error) coordinator.Step {
+func (m *Machine) Assigned(now time.Time, in *assignment.Input, out assignment.Output, err error) coordinator.Step {
 	o := m.begin(now)
-	if g, ok := m.groups[group].(*consumers.Group); ok {
-		g.Assigned(o, epoch, out, err)
-		m.settle(o, group)
+	if g, ok := m.groups[in.Group].(*consumers.Group); ok {
+		g.Assigned(o, in, out, err)
+		m.settle(o, in.Group)
 	}
 	return o.Step()
 }

@@ -114,7 +114,7 @@ func (m *mixed) assign() {
 			out[id][t.ID] = append(out[id][t.ID], p)
 		}
 	}
-	m.note(m.take(m.m.Assigned(m.now, q.Group, q.Epoch, out, nil)))
+	m.note(m.take(m.m.Assigned(m.now, q, out, nil)))
 }
 
 func (m *mixed) pass(d time.Duration) {
@@ -373,6 +373,7 @@ func TestDeleteConsumerGroup(t *testing.T) {
 		return kerr.ErrorForCode(r.(*kmsg.DeleteGroupsResponse).Groups[0].ErrorCode)
 	}
 	m.consumer("m", 0, nil)
+	question := m.question
 	m.assign()
 	if err := remove(); !errors.Is(err, kerr.NonEmptyGroup) {
 		t.Errorf("with a member: %v", err)
@@ -382,8 +383,15 @@ func TestDeleteConsumerGroup(t *testing.T) {
 		t.Errorf("without: %v, %d groups", err, len(m.m.groups))
 	}
 	// The answer to a question of before.
-	m.note(m.take(m.m.Assigned(m.now, "g", 1, nil, nil)))
+	m.note(m.take(m.m.Assigned(m.now, question, nil, nil)))
 	if len(m.replayed().groups) != 0 {
 		t.Error("the log has a group")
+	}
+	// Another group of that name, with a question for the same epoch.
+	m.consumer("n", 0, nil)
+	m.note(m.take(m.m.Assigned(m.now, question, nil, errors.New("crashed"))))
+	m.assign()
+	if got, want := m.state(), "Stable 1/1 n:a[0 1 2 3]"; got != want {
+		t.Errorf("%s, want %s", got, want)
 	}
 }
