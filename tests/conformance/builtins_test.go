@@ -4,11 +4,13 @@ package conformance
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"os"
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -26,6 +28,7 @@ var builtins = map[string]func(*testing.T, []string) tool.Result{
 	"seed-codecs":   seedCodecs,
 	"write-json":    writeFile,
 	"list":          listFiles,
+	"join":          joinGroup,
 }
 
 // seedRecords makes records with fixed keys, values of at least valueBytes bytes, and timestamps a second apart.
@@ -107,6 +110,35 @@ func listFiles(t *testing.T, args []string) tool.Result {
 		out.WriteString(e.Name() + "\n")
 	}
 	return tool.Result{Stdout: out.String()}
+}
+
+// joinGroup GROUP TOPIC classic|consumer has a member, of client id "member", in a group until the script ends.
+func joinGroup(t *testing.T, args []string) tool.Result {
+	t.Helper()
+	assigned := make(chan struct{}, 1)
+	opts := []kgo.Opt{
+		kgo.SeedBrokers(under.Bootstrap), kgo.ConsumerGroup(args[0]), kgo.ConsumeTopics(args[1]), kgo.ClientID("member"),
+		kgo.DisableAutoCommit(), kgo.Balancers(kgo.RangeBalancer()),
+		kgo.OnPartitionsAssigned(func(_ context.Context, _ *kgo.Client, got map[string][]int32) {
+			if len(got) > 0 {
+				assigned <- struct{}{}
+			}
+		}),
+	}
+	if args[2] == "consumer" {
+		opts = append(opts, kgo.ServerSideBalancer())
+	}
+	cl, err := kgo.NewClient(opts...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(cl.Close)
+	select {
+	case <-assigned:
+	case <-time.After(time.Minute):
+		t.Fatalf("the member of %s was assigned nothing", args[0])
+	}
+	return tool.Result{}
 }
 
 func target(t *testing.T, args []string) (c *wire.Conn, topic string, partition int32) {

@@ -1,6 +1,7 @@
 package tool
 
 import (
+	"math"
 	"regexp"
 	"strconv"
 	"strings"
@@ -14,11 +15,23 @@ type Site struct {
 	Run       string
 }
 
-// Expand puts the site's values in place of $BOOTSTRAP, $LOGDIR, $NODE and $RUN.
+// Expand puts the site's values in place of $BOOTSTRAP, $LOGDIR, $NODE, $RUN and $SHARD, the partition of __consumer_offsets
+// that holds the group g-$RUN.
 func (s Site) Expand(text string) string {
 	return strings.NewReplacer(
 		"$BOOTSTRAP", s.Bootstrap, "$LOGDIR", s.LogDir, "$NODE", strconv.Itoa(int(s.NodeID)), "$RUN", s.Run,
+		"$SHARD", strconv.Itoa(shard("g-"+s.Run)),
 	).Replace(text)
+}
+
+// shard is the partition of a group: Java's hash of its id, without the sign, over the 50 partitions that are the default of
+// offsets.topic.num.partitions.
+func shard(group string) int {
+	var hash int32
+	for _, c := range []byte(group) {
+		hash = 31*hash + int32(c)
+	}
+	return int(hash&math.MaxInt32) % 50
 }
 
 // recentMs is a time in milliseconds after which a number is taken for the time of the run, not of the test's data.

@@ -13,6 +13,7 @@ import (
 //	| grep RE        keep the lines that match
 //	| drop RE        drop the lines that match
 //	| sub /RE/TO/    replace every match by TO, which may name groups as $1
+//	| split RE       begin a new line with every match
 //	| sort           sort the lines
 //	| uniq           drop repeated lines
 //	| with stderr    add what went to stderr, without log lines and stack frames
@@ -131,6 +132,12 @@ func (s Step) Output(site Site, r Result) ([]string, error) {
 				return nil, err
 			}
 			lines = slices.DeleteFunc(lines, func(l string) bool { return re.MatchString(l) == (name == "drop") })
+		case "split":
+			re, err := regexp.Compile(arg)
+			if err != nil {
+				return nil, err
+			}
+			lines = splitLines(re.ReplaceAllString(strings.Join(lines, "\n"), "\n$0"))
 		case "sub":
 			parts := strings.Split(arg, arg[:1])
 			if len(parts) != 4 {
