@@ -14,7 +14,7 @@ import (
 // TestDocumentedKeysAreRead compares what docs/configuration.md says has an
 // effect with what the code reads: a key is read when its name stands in the
 // code of a library, service or program, or when a topic or group key that
-// follows it does.
+// follows it or is limited by it does.
 func TestDocumentedKeysAreRead(t *testing.T) {
 	literals := map[string]bool{}
 	for _, f := range source(t).goFiles {
@@ -40,7 +40,7 @@ func TestDocumentedKeysAreRead(t *testing.T) {
 
 func checkRead(t *testing.T, name string, literals map[string]bool) {
 	t.Helper()
-	read := literals[name]
+	read := literals[name] || literals[limited(name)]
 	for _, follower := range configkeys.Followers(name) {
 		read = read || literals[follower]
 	}
@@ -50,4 +50,19 @@ func checkRead(t *testing.T, name string, literals map[string]bool) {
 	case !read && !configkeys.Unused(name):
 		t.Errorf("%s is not read anywhere: put it on the list of unused keys", name)
 	}
+}
+
+// limited returns the group key whose values a broker key bounds, group.K.min.R and group.K.max.R those of K.R; ValidateGroup puts
+// the names of limits together. Another key limits itself.
+func limited(name string) string {
+	key, ok := strings.CutPrefix(name, "group.")
+	if !ok {
+		return name
+	}
+	for _, infix := range []string{".min.", ".max."} {
+		if kind, rest, ok := strings.Cut(key, infix); ok {
+			return kind + "." + rest
+		}
+	}
+	return name
 }
