@@ -1,7 +1,6 @@
 package tool
 
 import (
-	"math"
 	"regexp"
 	"strconv"
 	"strings"
@@ -31,7 +30,7 @@ func shard(group string) int {
 	for _, c := range []byte(group) {
 		hash = 31*hash + int32(c)
 	}
-	return int(hash&math.MaxInt32) % 50
+	return max(int(hash), -int(hash)) % 50
 }
 
 // recentMs is a time in milliseconds after which a number is taken for the time of the run, not of the test's data.
