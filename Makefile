@@ -79,6 +79,10 @@ e2e: build ## Run the programs against each other as processes
 chaos: build ## Kill, cut and corrupt while a checker watches
 	cd tests && go test -count=1 -timeout 40m -tags chaos ./chaos/...
 
+.PHONY: lab-5
+lab-5: build ## Measure the pause of eager, cooperative and static groups in a rebalance
+	cd tests && go run ./lab/rebalance
+
 .PHONY: examples
 examples: build ## Build the example plugins, and hold them against the conformance kit
 	plugins/examples/test
