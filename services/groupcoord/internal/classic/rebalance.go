@@ -24,6 +24,9 @@ const (
 // newMemberTimeout is how long the first join of a member is parked at most.
 const newMemberTimeout = 5 * time.Minute
 
+// leastWait is how long static members are waited for again at least: they may ask for a rebalance timeout of nothing.
+const leastWait = time.Second
+
 func (g *Group) session(id string) op.TimerKey {
 	return op.TimerKey{Kind: SessionTimer, Group: g.id, Member: id}
 }
@@ -128,7 +131,7 @@ func (g *Group) completeJoin(o *op.Op) {
 	}
 	if len(g.members) > 0 && !g.electLeader() {
 		// Static members alone, and none of them there: their sessions decide.
-		o.SetTimer(g.joinTimer(), o.Now.Add(g.rebalanceTimeout()))
+		o.SetTimer(g.joinTimer(), o.Now.Add(max(g.rebalanceTimeout(), leastWait)))
 		return
 	}
 	g.generation++
