@@ -43,7 +43,7 @@ func startPeers(q *Quorum) (*peers, error) {
 	p := &peers{failed: make(chan error, 1), unreachable: map[uint64]struct{}{}, sent: map[uint64]raft.SnapshotStatus{}}
 	name := strconv.Itoa(int(q.cfg.ID))
 	p.transport = &rafthttp.Transport{
-		Logger:      q.log,
+		Logger:      q.log.WithOptions(zap.IncreaseLevel(zap.WarnLevel)), // it is talkative about each connection
 		DialTimeout: time.Second,
 		ID:          types.ID(raftID(q.cfg.ID)),
 		URLs:        own,
