@@ -19,8 +19,8 @@ import (
 )
 
 const (
-	// sessionTimeout of all members, below what the server is told to allow at least.
-	sessionTimeout = 10 * time.Second
+	// sessionTimeout of all members.
+	sessionTimeout = 6 * time.Second
 	// commitPause is between two commits of a member.
 	commitPause = 50 * time.Millisecond
 )

@@ -115,12 +115,18 @@ func (h *History) release(group, member string, partitions []int32, at time.Time
 	}
 }
 
-// sessionEnd is when the session of a stay's member ends at the earliest, without the last so many answers.
+// sessionEnd is when the session of a stay's member ended at the earliest, by all but the last so many answers: it did once
+// nothing had been answered for so long, whatever was answered later.
 func (h *History) sessionEnd(s *stay, without int) time.Time {
-	heard := h.heard[s.member]
 	last := s.from
-	if n := len(heard) - without; n > 0 && heard[n-1].After(last) {
-		last = heard[n-1]
+	heard := h.heard[s.member]
+	for _, at := range heard[:max(0, len(heard)-without)] {
+		if at.Sub(last) > h.session {
+			break
+		}
+		if at.After(last) {
+			last = at
+		}
 	}
 	return last.Add(h.session)
 }

@@ -40,6 +40,14 @@ func TestFaults(t *testing.T) {
 			h.Heard("a", at(12)) // UNKNOWN_MEMBER_ID
 			h.Lost("g", "a", p, at(12))
 		}, ""},
+		"a session that ended long before its member learnt it": {func(h *History) {
+			h.Assigned("g", "a", p, at(0))
+			h.Heard("a", at(1))
+			h.Assigned("g", "b", p, at(15))
+			h.Heard("a", at(20)) // NOT_COORDINATOR
+			h.Heard("a", at(21)) // UNKNOWN_MEMBER_ID
+			h.Lost("g", "a", p, at(21))
+		}, ""},
 		"a member expelled before its session ended": {func(h *History) {
 			h.Assigned("g", "a", p, at(0))
 			h.Heard("a", at(5))
