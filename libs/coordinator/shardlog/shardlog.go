@@ -40,24 +40,36 @@ type Config struct {
 	Timeout time.Duration
 }
 
+// writeConnections is how many connections to one leader the appends of all shards share.
+const writeConnections = 8
+
 // Log is the coordinator.Log of one topic. Its methods are safe for concurrent use.
 type Log struct {
 	cfg   Config
 	image func() *metadata.Image
-	// writes and reads have connections of their own: an append does not wait behind what another shard loads.
-	writes, reads *client.Pool
+	// writes and reads have connections of their own: an append does not wait behind what another shard loads. Answers come in the
+	// order of the requests, so an append that waits for its replicas also holds up those behind it: shards are spread over
+	// several connections.
+	writes [writeConnections]*client.Pool
+	reads  *client.Pool
 }
 
 // New makes a log that finds the topic, its leaders and their addresses in the node's image. Close must be called.
 func New(cfg Config, image func() *metadata.Image) *Log {
 	cfg.Timeout = cmp.Or(cfg.Timeout, 5*time.Second)
 	pool := client.Config{ClientID: cfg.ClientID}
-	return &Log{cfg: cfg, image: image, writes: client.New(pool), reads: client.New(pool)}
+	l := &Log{cfg: cfg, image: image, reads: client.New(pool)}
+	for i := range l.writes {
+		l.writes[i] = client.New(pool)
+	}
+	return l
 }
 
 // Close ends all connections, and the calls under way with an error.
 func (l *Log) Close() {
-	l.writes.Close()
+	for _, pool := range l.writes {
+		pool.Close()
+	}
 	l.reads.Close()
 }
 
@@ -103,7 +115,7 @@ func (l *Log) Append(ctx context.Context, shard, epoch int32, sequence int64, ba
 	p.Partition, p.Records = shard, batch
 	fence.Token{Epoch: epoch, LeaderEpoch: to.epoch, Sequence: sequence}.Put(&p.UnknownTags)
 	req.Topics = []kmsg.ProduceRequestTopic{{Topic: l.cfg.Topic, TopicID: to.topic, Partitions: []kmsg.ProduceRequestTopicPartition{p}}}
-	resp, err := ask[*kmsg.ProduceResponse](ctx, l, l.writes, to, req)
+	resp, err := ask[*kmsg.ProduceResponse](ctx, l, l.writes[shard%writeConnections], to, req)
 	if err != nil {
 		return 0, err
 	}
