@@ -494,7 +494,7 @@ const runSteps = 1000
 
 // Committed records are never lost, and all logs become the same once nothing fails any more.
 func TestSimulatedReplication(t *testing.T) {
-	seeds := uint64(3000)
+	seeds := uint64(1500)
 	if testing.Short() {
 		seeds = 300
 	}
