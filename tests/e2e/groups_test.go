@@ -169,7 +169,7 @@ func (p pinned) MaxVersion() int16 { return p.version }
 func (g *groupNodes) describe(t *testing.T) {
 	for id, coordinator := range g.find(t, g.nodes[0]) {
 		for _, node := range g.nodes {
-			code, state := g.described(t, node, id, 6)
+			state, code := g.described(t, node, id, 6)
 			if node != coordinator && !errors.Is(code, kerr.NotCoordinator) || node == coordinator && (code != nil || state != "Empty") {
 				t.Errorf("%s of node %d, described by node %d: %v, %q", id, coordinator, node, code, state)
 			}
@@ -177,15 +177,15 @@ func (g *groupNodes) describe(t *testing.T) {
 	}
 	coordinator := g.find(t, g.nodes[0])[g.ids[0]]
 	absent := g.absent(t, coordinator)
-	if code, state := g.described(t, coordinator, absent, 5); code != nil || state != "Dead" {
+	if state, code := g.described(t, coordinator, absent, 5); code != nil || state != "Dead" {
 		t.Errorf("an unknown group by v5: %v, %q, want a dead one", code, state)
 	}
-	if code, _ := g.described(t, coordinator, absent, 6); !errors.Is(code, kerr.GroupIDNotFound) {
+	if _, code := g.described(t, coordinator, absent, 6); !errors.Is(code, kerr.GroupIDNotFound) {
 		t.Errorf("an unknown group by v6: %v, want GROUP_ID_NOT_FOUND", code)
 	}
 }
 
-func (g *groupNodes) described(t *testing.T, node int32, id string, version int16) (error, string) {
+func (g *groupNodes) described(t *testing.T, node int32, id string, version int16) (state string, code error) {
 	t.Helper()
 	req := kmsg.NewPtrDescribeGroupsRequest()
 	req.Groups = []string{id}
@@ -194,7 +194,7 @@ func (g *groupNodes) described(t *testing.T, node int32, id string, version int1
 		t.Fatal(err)
 	}
 	group := raw.(*kmsg.DescribeGroupsResponse).Groups[0]
-	return kerr.ErrorForCode(group.ErrorCode), group.State
+	return group.State, kerr.ErrorForCode(group.ErrorCode)
 }
 
 // absent is the id of a group that does not exist and would be the coordinator's.
