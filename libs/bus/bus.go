@@ -49,6 +49,14 @@ type Deps struct {
 	Tracer trace.Tracer
 }
 
+// pingInterval is short where another server can take the place of one that does not answer: it is left within 2.1 s.
+func (c Config) pingInterval() time.Duration {
+	if len(c.URLs) > 1 {
+		return 700 * time.Millisecond
+	}
+	return 10 * time.Second
+}
+
 func (d Deps) withDefaults() Deps {
 	if d.Log == nil {
 		d.Log = zap.NewNop()
@@ -90,7 +98,7 @@ func dial(urls string, c Config, d Deps, extra ...nats.Option) (*Conn, error) {
 		nats.MaxReconnects(-1),
 		nats.ReconnectWait(100 * time.Millisecond),
 		nats.ReconnectJitter(50*time.Millisecond, 100*time.Millisecond),
-		nats.PingInterval(10 * time.Second),
+		nats.PingInterval(c.pingInterval()),
 		nats.MaxPingsOutstanding(2),
 		// A request that waits for a reconnection would be sent after its caller gave up.
 		nats.ReconnectBufSize(-1),
