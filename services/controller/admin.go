@@ -8,6 +8,7 @@ import (
 	"net"
 	"slices"
 	"strconv"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -54,17 +55,13 @@ func (r *reign) quorum() (cluster.Quorum, error) {
 	if err != nil {
 		return cluster.Quorum{}, fmt.Errorf("%w: %w", err, kerr.NotController)
 	}
-	now := r.s.nowMs()
 	q := cluster.Quorum{LeaderID: st.Leader, LeaderEpoch: int32(st.Term), HighWatermark: st.HighWatermark}
 	voters := map[int32]bool{}
 	for _, v := range st.Voters {
 		voters[v.ID] = true
-		voter := cluster.QuorumReplica{ID: v.ID, LogEndOffset: v.LogEnd, LastFetchMs: -1, LastCaughtUpMs: -1, Listeners: r.s.peerListeners(v.ID)}
-		if v.Active {
-			voter.LastFetchMs = now
-		}
-		if v.Active && v.LogEnd >= st.HighWatermark {
-			voter.LastCaughtUpMs = now
+		voter := cluster.QuorumReplica{
+			ID: v.ID, LogEndOffset: v.LogEnd, LastFetchMs: epochMs(v.LastHeard), LastCaughtUpMs: epochMs(v.CaughtUp),
+			Listeners: r.s.peerListeners(v.ID),
 		}
 		q.Voters = append(q.Voters, voter)
 	}
@@ -75,6 +72,14 @@ func (r *reign) quorum() (cluster.Quorum, error) {
 		}
 	}
 	return q, nil
+}
+
+// epochMs is a time in milliseconds since 1970, -1 for none.
+func epochMs(t time.Time) int64 {
+	if t.IsZero() {
+		return -1
+	}
+	return t.UnixMilli()
 }
 
 // peerListeners is where a controller's quorum is reached.

@@ -72,6 +72,11 @@ func TestThreeVotersSurviveTheirLeader(t *testing.T) {
 	if err != nil || s.Leader != leader.cfg.ID || len(s.Voters) != 3 {
 		t.Fatalf("status %+v, %v", s, err)
 	}
+	for _, v := range s.Voters {
+		if v.LastHeard.IsZero() || v.CaughtUp.IsZero() || v.CaughtUp.After(v.LastHeard) || v.LogEnd > s.LogEnd {
+			t.Errorf("voter %+v of %+v", v, s)
+		}
+	}
 
 	leader.stop()
 	rest := others(voters, leader)
@@ -81,6 +86,15 @@ func TestThreeVotersSurviveTheirLeader(t *testing.T) {
 		t.Fatal(err)
 	}
 	want = append(want, more...)
+
+	if s, err = second.Status(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for _, v := range s.Voters {
+		if gone := v.ID == leader.cfg.ID; gone != v.LastHeard.IsZero() || gone != v.CaughtUp.IsZero() {
+			t.Errorf("voter %+v, and %d is gone", v, leader.cfg.ID)
+		}
+	}
 
 	// Those who stayed have compacted what the first one lacks: it gets a snapshot.
 	back := run(t, leader.cfg)

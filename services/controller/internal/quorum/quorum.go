@@ -133,6 +133,7 @@ type Quorum struct {
 	leads       uint64 // the term in which raft leads, 0 when it does not
 	claimFrom   uint64 // what has to be applied before a claim begins
 	claims      uint64
+	contacts    map[uint64]contact // of this term's voters, while it leads
 	pending     []pendingProposal
 	snapshotted uint64 // index of the newest snapshot, or of the one being made
 	logBytes    int64  // applied since
@@ -162,6 +163,7 @@ func Open(cfg Config, machine Machine, log *zap.Logger) (*Quorum, error) {
 	}
 	q := &Quorum{
 		cfg: cfg, log: log, machine: machine,
+		contacts:  map[uint64]contact{},
 		snapshots: make(chan madeSnapshot, 1),
 		calls:     make(chan func()),
 		inbox:     make(chan *raftpb.Message, 256),
@@ -341,6 +343,7 @@ func (q *Quorum) step(m *raftpb.Message) {
 		if err := q.rn.Step(m); err != nil {
 			q.log.Debug("raft message refused", zap.Error(err))
 		}
+		q.hear(m)
 		select {
 		case m = <-q.inbox:
 		default:

@@ -349,7 +349,7 @@ func TestStatusAlone(t *testing.T) {
 		t.Fatal(err)
 	}
 	end := v.index + 1
-	if s.Leader != 3 || s.HighWatermark != end || s.LogEnd != end || len(s.Voters) != 1 || s.Voters[0] != (Voter{ID: 3, LogEnd: end, Active: true}) {
+	if s.Leader != 3 || s.HighWatermark != end || s.LogEnd != end || len(s.Voters) != 1 || s.Voters[0].ID != 3 || s.Voters[0].LogEnd != end || s.Voters[0].CaughtUp.IsZero() {
 		t.Errorf("got %+v, want everything at %d", s, end)
 	}
 }

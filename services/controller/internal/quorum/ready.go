@@ -137,6 +137,7 @@ func (q *Quorum) trackLeadership() {
 	if leads {
 		if q.leads != term { // the term's first entry, raft's own, is in this Ready
 			q.leads, q.claimFrom = term, q.lastIndex
+			clear(q.contacts)
 		}
 		if q.leadership.Claim == 0 && q.applied.Load() >= q.claimFrom {
 			q.claims++

@@ -4,8 +4,10 @@ import (
 	"cmp"
 	"context"
 	"slices"
+	"time"
 
 	"go.etcd.io/raft/v3"
+	"go.etcd.io/raft/v3/raftpb"
 	"go.etcd.io/raft/v3/tracker"
 	"go.uber.org/zap"
 )
@@ -26,7 +28,40 @@ type Status struct {
 type Voter struct {
 	ID     int32
 	LogEnd int64 // -1: unknown
-	Active bool  // heard from since the leader's last election time-out; true for the leader itself
+	// LastHeard is when the leader last had an answer of the voter, and CaughtUp when the voter last had all that the
+	// leader had then; zero when it never did in this term. Both are now for the leader itself.
+	LastHeard, CaughtUp time.Time
+}
+
+// contact is what a leader knows of a voter's answers.
+type contact struct {
+	at       time.Time // of the newest
+	end      uint64    // the leader's last index then
+	caughtUp time.Time
+}
+
+// hear notes that a voter has answered. Under load a voter is always a little behind: that it now has what there was at
+// its last answer says that it was caught up then (KIP-836).
+func (q *Quorum) hear(m *raftpb.Message) {
+	if q.leads == 0 || m.GetType() != raftpb.MsgAppResp && m.GetType() != raftpb.MsgHeartbeatResp {
+		return
+	}
+	var match uint64
+	q.rn.WithProgress(func(id uint64, _ raft.ProgressType, pr tracker.Progress) {
+		if id == m.GetFrom() {
+			match = pr.Match
+		}
+	})
+	c := q.contacts[m.GetFrom()]
+	now := time.Now()
+	switch {
+	case match >= q.lastIndex:
+		c.caughtUp = now
+	case match >= c.end && !c.at.IsZero():
+		c.caughtUp = c.at
+	}
+	c.at, c.end = now, q.lastIndex
+	q.contacts[m.GetFrom()] = c
 }
 
 // Status asks Run for the present state.
@@ -45,12 +80,14 @@ func (q *Quorum) status() Status {
 		}
 	} else {
 		q.rn.WithProgress(func(id uint64, _ raft.ProgressType, pr tracker.Progress) {
-			s.Voters = append(s.Voters, Voter{ID: nodeID(id), LogEnd: int64(pr.Match) + 1, Active: pr.RecentActive})
+			c := q.contacts[id]
+			s.Voters = append(s.Voters, Voter{ID: nodeID(id), LogEnd: int64(pr.Match) + 1, LastHeard: c.at, CaughtUp: c.caughtUp})
 		})
 	}
 	for i := range s.Voters {
 		if s.Voters[i].ID == q.cfg.ID {
-			s.Voters[i].LogEnd, s.Voters[i].Active = s.LogEnd, true
+			now := time.Now()
+			s.Voters[i].LogEnd, s.Voters[i].LastHeard, s.Voters[i].CaughtUp = s.LogEnd, now, now
 		}
 	}
 	slices.SortFunc(s.Voters, func(a, b Voter) int { return cmp.Compare(a.ID, b.ID) })
