@@ -330,7 +330,14 @@ func TestReplicasHaveTheSameBytesThroughFailover(t *testing.T) {
 
 // A leader that nobody followed any more comes back with records that the others do not have.
 func TestWhatDivergesIsTruncated(t *testing.T) {
-	c := startMembers(t, 3)
+	for _, slots := range []string{"1000", "0"} {
+		t.Run(slots+" sessions", func(t *testing.T) {
+			divergence(t, startMembers(t, 3, "max.incremental.fetch.session.cache.slots", slots))
+		})
+	}
+}
+
+func divergence(t *testing.T, c *testCluster) {
 	id := c.create("split", 1)
 	for i := range 10 {
 		if err := c.produce(1, id, -1, fmt.Sprint(i)); err != nil {

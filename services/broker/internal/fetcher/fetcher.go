@@ -220,23 +220,22 @@ func (f *fetcher) refused(err error) error {
 
 // take stores what came of one partition. An error means that the connection is of no more use.
 func (f *fetcher) take(ctx context.Context, r *replica, p *kmsg.FetchResponseTopicPartition) error {
-	asked := r.told.offset
-	var end int64
 	err := kerr.ErrorForCode(p.ErrorCode)
 	switch {
 	case errors.Is(err, kerr.OffsetOutOfRange):
 		var broken error
-		if end, err, broken = f.resume(ctx, r); broken != nil {
+		if err, broken = f.resume(ctx, r); broken != nil {
 			return broken
 		}
 	case err != nil:
 	case p.DivergingEpoch.EndOffset >= 0:
+		var end int64
 		end, err = r.partition.Truncate(r.leaderEpoch, p.DivergingEpoch.Epoch, p.DivergingEpoch.EndOffset)
 		f.log.Info("log diverged from the leader's and was truncated", zap.Stringer("partition", r.partition),
-			zap.Int64("from", asked), zap.Int64("to", end), zap.Int32("leaderEpoch", r.leaderEpoch), zap.Error(err))
+			zap.Int64("from", r.told.offset), zap.Int64("to", end), zap.Int32("leaderEpoch", r.leaderEpoch), zap.Error(err))
 	default:
-		end, err = r.partition.Replicate(partition.Copy{
-			LeaderEpoch: r.leaderEpoch, Offset: asked, Records: p.RecordBatches, HighWatermark: p.HighWatermark, StartOffset: p.LogStartOffset,
+		err = r.partition.Replicate(partition.Copy{
+			LeaderEpoch: r.leaderEpoch, Offset: r.told.offset, Records: p.RecordBatches, HighWatermark: p.HighWatermark, StartOffset: p.LogStartOffset,
 		})
 	}
 	switch {
@@ -255,20 +254,21 @@ func (f *fetcher) take(ctx context.Context, r *replica, p *kmsg.FetchResponseTop
 }
 
 // resume looks where the leader's log begins and ends, after it had nothing of what was asked for, and goes on there.
-func (f *fetcher) resume(ctx context.Context, r *replica) (end int64, err, broken error) {
+// A broken error means that the connection is of no more use.
+func (f *fetcher) resume(ctx context.Context, r *replica) (err, broken error) {
 	earliest, err, broken := f.listOffset(ctx, r, -2)
 	if err != nil || broken != nil {
-		return 0, err, broken
+		return err, broken
 	}
 	latest, err, broken := f.listOffset(ctx, r, -1)
 	if err != nil || broken != nil {
-		return 0, err, broken
+		return err, broken
 	}
 	before := r.log.EndOffset()
-	end, err = r.partition.Resume(r.leaderEpoch, earliest, latest)
+	end, err := r.partition.Resume(r.leaderEpoch, earliest, latest)
 	f.log.Warn("log was out of the leader's range", zap.Stringer("partition", r.partition), zap.Int64("end", before),
 		zap.Int64("leaderStart", earliest), zap.Int64("leaderEnd", latest), zap.Int64("goesOnAt", end), zap.Error(err))
-	return end, err, nil
+	return err, nil
 }
 
 func (f *fetcher) listOffset(ctx context.Context, r *replica, timestamp int64) (offset int64, err, broken error) {

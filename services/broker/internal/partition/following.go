@@ -45,11 +45,11 @@ type Copy struct {
 	StartOffset   int64
 }
 
-// Replicate stores what was fetched and follows the leader's high watermark and log start. It returns where the log ends
-// then. Errors wrap ErrNotFollowing, kerr.CorruptMessage, log.ErrUnexpectedOffset or kerr.KafkaStorageError.
-func (p *Partition) Replicate(c Copy) (end int64, err error) {
+// Replicate stores what was fetched and follows the leader's high watermark and log start. Errors wrap ErrNotFollowing,
+// kerr.CorruptMessage, log.ErrUnexpectedOffset or kerr.KafkaStorageError.
+func (p *Partition) Replicate(c Copy) error {
 	var done Done
-	err = p.following(c.LeaderEpoch, func(l *log.Log) error {
+	err := p.following(c.LeaderEpoch, func(l *log.Log) error {
 		if c.Offset != l.EndOffset() {
 			return fmt.Errorf("%s ends at %d, fetched from %d: %w", p, l.EndOffset(), c.Offset, log.ErrUnexpectedOffset)
 		}
@@ -62,8 +62,7 @@ func (p *Partition) Replicate(c Copy) (end int64, err error) {
 				return err
 			}
 		}
-		end = l.EndOffset()
-		p.lag.Store(max(c.HighWatermark-end, 0))
+		p.lag.Store(max(c.HighWatermark-l.EndOffset(), 0))
 		before := l.HighWatermark()
 		moved := l.SetHighWatermark(c.HighWatermark) > before
 		if start := l.StartOffset(); c.StartOffset > start {
@@ -78,7 +77,7 @@ func (p *Partition) Replicate(c Copy) (end int64, err error) {
 		return nil
 	})
 	done.Fire()
-	return end, err
+	return err
 }
 
 func checkEpochs(records []byte, epoch int32) error {
