@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -327,35 +328,47 @@ func (g *groups) stunAndResume(n *node) []time.Duration {
 		before[name] = g.history.Acknowledged(name)
 	}
 	at := time.Now()
-	n.signal(syscall.SIGCONT)
 	g.askResumed(n, mine, before)
 	return g.nextCommits(g.atRest(mine), at)
 }
 
-// askResumed asks a coordinator that went on for groups that have been another's: it has to refuse, until it has them
-// again, and know all commits then.
+// askResumed has a stopped coordinator go on, with questions about its former groups waiting for it and more to come: it has to refuse,
+// until the groups are its own again, and know all commits then.
 func (g *groups) askResumed(n *node, mine []string, before map[string]map[int32]int64) {
 	g.t.Helper()
-	refusals := 0
-	for range 20 {
-		for _, name := range mine {
-			ctx, cancel := context.WithTimeout(g.t.Context(), 5*time.Second)
-			offsets, err := committed(ctx, g.direct[n.id], name)
-			cancel()
-			switch {
-			case err == nil:
-				g.history.Fetched(name, fmt.Sprintf("node %d, which was stopped,", n.id), offsets, before[name])
-			case errors.Is(err, kerr.NotCoordinator):
-				refusals++
-			case errors.Is(err, kerr.CoordinatorLoadInProgress), errors.Is(err, kerr.CoordinatorNotAvailable):
-			default:
-				g.t.Logf("asking node %d, which was stopped: %v", n.id, err)
+	var asking sync.WaitGroup
+	var refusals atomic.Int32
+	for _, name := range mine {
+		asking.Go(func() {
+			for range 20 {
+				if g.askOnce(n, name, before[name]) {
+					refusals.Add(1)
+				}
 			}
-		}
+		})
 	}
-	if refusals == 0 && len(mine) > 0 {
-		g.t.Errorf("node %d was stopped for %v and refuses none of its former groups (seed %d)", n.id, *stun, *seed)
+	pause(200 * time.Millisecond) // the first are in the buffers of its sockets
+	n.signal(syscall.SIGCONT)
+	asking.Wait()
+	if refusals.Load() == 0 && len(mine) > 0 {
+		g.t.Errorf("node %d was stopped for %v and refused none of %d questions about its former groups (seed %d)", n.id, *stun, 20*len(mine), *seed)
 	}
+}
+
+// askOnce says whether a node refuses to name a group's offsets; those that it names must be none that were replaced.
+func (g *groups) askOnce(n *node, name string, before map[int32]int64) (refused bool) {
+	ctx, cancel := context.WithTimeout(g.t.Context(), 5*time.Second)
+	defer cancel()
+	offsets, err := committed(ctx, g.direct[n.id], name)
+	switch {
+	case err == nil:
+		g.history.Fetched(name, fmt.Sprintf("node %d, which was stopped,", n.id), offsets, before)
+	case errors.Is(err, kerr.NotCoordinator), errors.Is(err, kerr.CoordinatorLoadInProgress):
+		return true
+	default:
+		g.t.Logf("asking node %d, which was stopped: %v", n.id, err)
+	}
+	return false
 }
 
 // end has all members leave.
