@@ -33,8 +33,8 @@ type stay struct {
 	member string
 	from   time.Time
 	until  time.Time // zero while it lasts
-	// protectedUntil is the time from which on another member may own the partition although the stay lasts: the member's
-	// session may have ended without its knowing.
+	// protectedUntil is the time from which on another member may own the partition: the end of the stay, or an earlier one when
+	// the member's session ended without its knowing.
 	protectedUntil time.Time
 	floor          int64 // the offset at which the member begins to read, at the least
 	reading        bool
@@ -109,8 +109,8 @@ func (h *History) release(group, member string, partitions []int32, at time.Time
 			continue // of an assignment that the member was never told of
 		}
 		s.until, s.protectedUntil = at, at
-		if lost {
-			s.protectedUntil = h.sessionEnd(s, 1)
+		if end := h.sessionEnd(s, 1); lost && end.Before(at) {
+			s.protectedUntil = end
 		}
 	}
 }
@@ -229,7 +229,7 @@ func (h *History) doubles(what string, stays []*stay) []string {
 		}
 		for _, b := range stays[i+1:] {
 			if b.member != a.member && b.from.Before(protected) {
-				faults = append(faults, fmt.Sprintf("%s is %s's from %s on, and %s's until %s (its session lasts until %s)", what,
+				faults = append(faults, fmt.Sprintf("%s is %s's from %s on, and %s's until %s (entitled until %s)", what,
 					b.member, clock(b.from), a.member, cmp.Or(clock(a.until), "the end"), clock(protected)))
 			}
 		}

@@ -40,6 +40,13 @@ func TestFaults(t *testing.T) {
 			h.Heard("a", at(12)) // UNKNOWN_MEMBER_ID
 			h.Lost("g", "a", p, at(12))
 		}, ""},
+		"a member expelled that knows it at once": {func(h *History) {
+			h.Assigned("g", "a", p, at(0))
+			h.Heard("a", at(5))
+			h.Heard("a", at(6)) // UNKNOWN_MEMBER_ID
+			h.Lost("g", "a", p, at(6))
+			h.Assigned("g", "b", p, at(7))
+		}, ""},
 		"a session that ended long before its member learnt it": {func(h *History) {
 			h.Assigned("g", "a", p, at(0))
 			h.Heard("a", at(1))
@@ -54,7 +61,7 @@ func TestFaults(t *testing.T) {
 			h.Assigned("g", "b", p, at(11))
 			h.Heard("a", at(12))
 			h.Lost("g", "a", p, at(12))
-		}, "its session lasts until 00:00:15.000"},
+		}, "is b's from 00:00:11.000 on, and a's until 00:00:12.000"},
 		"a restart from before what was committed": {func(h *History) {
 			h.Committed("g", one(7), at(0), at(0))
 			h.Assigned("g", "a", p, at(1))
