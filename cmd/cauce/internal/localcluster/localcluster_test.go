@@ -104,7 +104,7 @@ func TestPropertiesAreReadAsWritten(t *testing.T) {
 }
 
 func TestProcesses(t *testing.T) {
-	c := create(t, Shape{Controllers: 1, Brokers: 2, BasePort: freePort(t)}, false)
+	c := create(t, Shape{Controllers: 1, Brokers: 2, BasePort: freePorts(t, 20)}, false)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	first, second := c.Nodes()[0], c.Nodes()[1]
