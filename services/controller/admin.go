@@ -42,6 +42,15 @@ func (r *reign) admin(req *controlpb.AdminRequest) (*controlpb.AdminResponse, []
 		}
 	}
 	out := cluster.Handle(r.image, env, kreq, principal)
+	switch kreq := kreq.(type) {
+	case *kmsg.AddRaftVoterRequest:
+		out.Response, err = r.addVoter(kreq)
+	case *kmsg.RemoveRaftVoterRequest:
+		out.Response, err = r.removeVoter(kreq)
+	}
+	if err != nil {
+		return nil, nil, err
+	}
 	if out.Response == nil {
 		return nil, nil, fmt.Errorf("%s is not the controller's to answer: %w", kmsg.NameForKey(key), kerr.UnsupportedVersion)
 	}
@@ -60,8 +69,12 @@ func (r *reign) quorum() (cluster.Quorum, error) {
 	for _, v := range st.Voters {
 		voters[v.ID] = true
 		voter := cluster.QuorumReplica{
-			ID: v.ID, LogEndOffset: v.LogEnd, LastFetchMs: epochMs(v.LastHeard), LastCaughtUpMs: epochMs(v.CaughtUp),
+			ID: v.ID, DirectoryID: directoryID(v.Disk), LogEndOffset: v.LogEnd, LastFetchMs: epochMs(v.LastHeard), LastCaughtUpMs: epochMs(v.CaughtUp),
 			Listeners: r.s.peerListeners(v.ID),
+		}
+		if v.Learns {
+			q.Observers = append(q.Observers, voter)
+			continue
 		}
 		q.Voters = append(q.Voters, voter)
 	}

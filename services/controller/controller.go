@@ -17,9 +17,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/fnv"
-	"maps"
 	"math/rand/v2"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -127,7 +125,10 @@ func (s *Service) Healthy() error {
 // Run takes part in the quorum, and serves while it leads, until ctx ends. An error means that the metadata log cannot
 // be used.
 func (s *Service) Run(ctx context.Context) error {
-	q, err := quorum.Open(s.quorumConfig(), s.machine, s.log.Named("quorum"))
+	q, err := quorum.Open(ctx, s.quorumConfig(), s.machine, s.log.Named("quorum"))
+	if err != nil && ctx.Err() != nil {
+		return nil // it was told to end before there was a quorum
+	}
 	if err != nil {
 		return fmt.Errorf("controller: %w", err)
 	}
@@ -189,14 +190,13 @@ func (s *Service) quorumConfig() quorum.Config {
 		Voters:        map[int32]string{s.cfg.ID: ""},
 		SnapshotBytes: s.cfg.Static.Long("metadata.log.max.record.bytes.between.snapshots"),
 	}
-	group := fnv.New64a() // not of the addresses: a controller may move
+	group := fnv.New64a() // not of the controllers, which may change
 	fmt.Fprintln(group, s.cfg.ClusterID)
 	if len(s.cfg.Peers) > 1 {
 		c.Voters = map[int32]string{}
 		c.Listen = s.cfg.Static.String("controller.listener")
-		for _, id := range slices.Sorted(maps.Keys(s.cfg.Peers)) {
-			c.Voters[id] = "http://" + s.cfg.Peers[id]
-			fmt.Fprintln(group, id)
+		for id, address := range s.cfg.Peers {
+			c.Voters[id] = "http://" + address
 		}
 	}
 	c.GroupID = group.Sum64()

@@ -77,6 +77,8 @@ func register(router *server.Router, n member, o Options) {
 		server.API{Key: 64, MinVersion: 0, MaxVersion: 0, Handle: h.forward},
 		server.API{Key: 74, MinVersion: 0, MaxVersion: 1, Handle: answering(h.listConfigResources)},
 		server.API{Key: 75, MinVersion: 0, MaxVersion: 0, Handle: answering(h.describeTopicPartitions)},
+		server.API{Key: 80, MinVersion: 0, MaxVersion: 1, Handle: h.forward},
+		server.API{Key: 81, MinVersion: 0, MaxVersion: 0, Handle: h.forward},
 	)
 }
 

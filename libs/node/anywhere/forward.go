@@ -19,7 +19,8 @@ const (
 // forward has the active controller answer a request, which travels as it came:
 //
 //	19 CreateTopics, 20 DeleteTopics, 33 AlterConfigs, 37 CreatePartitions, 44 IncrementalAlterConfigs (KIP-339),
-//	55 DescribeQuorum (KIP-595), 57 UpdateFeatures (KIP-584), 64 UnregisterBroker (KIP-500)
+//	55 DescribeQuorum (KIP-595), 57 UpdateFeatures (KIP-584), 64 UnregisterBroker (KIP-500),
+//	80 AddRaftVoter, 81 RemoveRaftVoter (KIP-853)
 //
 // The answer comes after this node's image contains the change. Kafka's clients send these to any broker (KIP-590).
 func (h *handlers) forward(r *server.Request) {
@@ -92,6 +93,10 @@ func refused(q kmsg.Request, code int16) kmsg.Response {
 	case *kmsg.UpdateFeaturesResponse:
 		resp.ErrorCode = code
 	case *kmsg.UnregisterBrokerResponse:
+		resp.ErrorCode = code
+	case *kmsg.AddRaftVoterResponse:
+		resp.ErrorCode = code
+	case *kmsg.RemoveRaftVoterResponse:
 		resp.ErrorCode = code
 	}
 	return resp

@@ -59,13 +59,10 @@ func (s *store) apply(snapshot *raftpb.Snapshot) error {
 	return nil
 }
 
-// openDisk recovers the log of cfg.Dir, or begins one there.
+func hasLog(dir string) bool { return wal.Exist(filepath.Join(dir, "wal")) }
+
+// openDisk recovers the log of cfg.Dir.
 func openDisk(cfg Config, log *zap.Logger) (*disk, error) {
-	if !wal.Exist(filepath.Join(cfg.Dir, "wal")) {
-		if err := bootstrap(cfg, log); err != nil {
-			return nil, fmt.Errorf("quorum: begin a log in %s: %w", cfg.Dir, err)
-		}
-	}
 	d := newDisk(cfg.Dir, log)
 	if err := d.recover(cfg); err != nil {
 		return nil, fmt.Errorf("quorum: recover the log in %s: %w", cfg.Dir, err)
@@ -79,8 +76,9 @@ func newDisk(dir string, log *zap.Logger) *disk {
 	return d
 }
 
-// bootstrap makes the directory in one step: it is there whole, or not.
-func bootstrap(cfg Config, log *zap.Logger) error {
+// bootstrap makes the directory in one step: it is there whole, or not. Without founders the log is empty, for a member of
+// a group that exists.
+func bootstrap(cfg Config, founders []uint64, log *zap.Logger) error {
 	tmp := filepath.Clean(cfg.Dir) + ".new"
 	if err := os.RemoveAll(tmp); err != nil {
 		return err
@@ -93,10 +91,13 @@ func bootstrap(cfg Config, log *zap.Logger) error {
 	if d.wal, err = wal.Create(log, d.walDir, owner(cfg)); err != nil {
 		return err
 	}
-	first, term := firstIndex, firstTerm
-	err = d.saveSnapshot(&raftpb.Snapshot{Metadata: &raftpb.SnapshotMetadata{Index: &first, Term: &term, ConfState: conf(cfg)}})
-	if err == nil {
-		err = d.save(&raftpb.HardState{Term: &term, Commit: &first}, nil)
+	if len(founders) > 0 {
+		first, term := firstIndex, firstTerm
+		conf := &raftpb.ConfState{Voters: founders}
+		err = d.saveSnapshot(&raftpb.Snapshot{Metadata: &raftpb.SnapshotMetadata{Index: &first, Term: &term, ConfState: conf}})
+		if err == nil {
+			err = d.save(&raftpb.HardState{Term: &term, Commit: &first}, nil)
+		}
 	}
 	if err = errors.Join(err, d.close()); err != nil {
 		return err
@@ -123,27 +124,21 @@ func bootstrap(cfg Config, log *zap.Logger) error {
 // owner is written at the head of each WAL file, so that no node takes another's log for its own.
 func owner(cfg Config) []byte { return fmt.Appendf(nil, "node.id=%d", cfg.ID) }
 
-func conf(cfg Config) *raftpb.ConfState {
-	cs := &raftpb.ConfState{}
-	for id := range cfg.Voters {
-		cs.Voters = append(cs.Voters, raftID(id))
-	}
-	slices.Sort(cs.Voters)
-	return cs
-}
-
 // recover loads the newest snapshot that the WAL knows of and the entries after it.
 func (d *disk) recover(cfg Config) error {
 	known, err := wal.ValidSnapshotEntries(d.log, d.walDir)
 	if err != nil {
 		return err
 	}
-	snapshot, err := d.files.LoadNewestAvailable(known)
-	if err != nil {
-		return err
-	}
-	if err := d.store.apply(snapshot); err != nil {
-		return err
+	snapshot := &raftpb.Snapshot{Metadata: &raftpb.SnapshotMetadata{Index: new(uint64), Term: new(uint64), ConfState: &raftpb.ConfState{}}}
+	d.store.newest.Store(snapshot) // of a log that began empty and got nothing yet
+	if slices.ContainsFunc(known, func(s *walpb.Snapshot) bool { return s.GetIndex() > 0 }) {
+		if snapshot, err = d.files.LoadNewestAvailable(known); err != nil {
+			return err
+		}
+		if err := d.store.apply(snapshot); err != nil {
+			return err
+		}
 	}
 	meta := snapshot.GetMetadata()
 	state, entries, err := d.openWAL(cfg, &walpb.Snapshot{Index: meta.Index, Term: meta.Term})

@@ -1,12 +1,12 @@
 package quorum
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"net"
 	"net/http"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -21,6 +21,10 @@ import (
 
 // peers is the way to the other voters: etcd's transport, over an HTTP listener of its own.
 type peers struct {
+	self      uint64
+	urls      map[int32]string // by node id
+	log       *zap.Logger
+	following []uint64
 	transport *rafthttp.Transport
 	server    *http.Server
 	serving   sync.WaitGroup
@@ -36,16 +40,16 @@ func startPeers(q *Quorum) (*peers, error) {
 	if err != nil {
 		return nil, fmt.Errorf("quorum: address of voter %d: %w", q.cfg.ID, err)
 	}
-	listener, err := net.Listen("tcp", cmp.Or(q.cfg.Listen, own[0].Host))
+	listener, err := net.Listen("tcp", q.cfg.listenAddress())
 	if err != nil {
 		return nil, fmt.Errorf("quorum: %w", err)
 	}
-	p := &peers{failed: make(chan error, 1), unreachable: map[uint64]struct{}{}, sent: map[uint64]raft.SnapshotStatus{}}
+	p := &peers{self: q.self, urls: q.cfg.Voters, log: q.log, failed: make(chan error, 1), unreachable: map[uint64]struct{}{}, sent: map[uint64]raft.SnapshotStatus{}}
 	name := strconv.Itoa(int(q.cfg.ID))
 	p.transport = &rafthttp.Transport{
 		Logger:      q.log.WithOptions(zap.IncreaseLevel(zap.WarnLevel)), // it is talkative about each connection
 		DialTimeout: time.Second,
-		ID:          types.ID(raftID(q.cfg.ID)),
+		ID:          types.ID(q.self),
 		URLs:        own,
 		ClusterID:   types.ID(q.cfg.GroupID),
 		Raft:        receiver{q, p},
@@ -57,12 +61,11 @@ func startPeers(q *Quorum) (*peers, error) {
 	if err := p.transport.Start(); err != nil {
 		return nil, errors.Join(fmt.Errorf("quorum: %w", err), listener.Close())
 	}
-	for id, url := range q.cfg.Voters {
-		if id != q.cfg.ID {
-			p.transport.AddPeer(types.ID(raftID(id)), []string{url})
-		}
-	}
-	p.server = &http.Server{Handler: p.transport.Handler(), ReadHeaderTimeout: 10 * time.Second, ErrorLog: zap.NewStdLog(q.log)}
+	p.follow(*q.members.Load())
+	mux := http.NewServeMux()
+	mux.Handle("/", p.transport.Handler())
+	mux.HandleFunc("GET "+diskPath, q.tellDisk)
+	p.server = &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second, ErrorLog: zap.NewStdLog(q.log)}
 	p.serving.Go(func() {
 		if err := p.server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
 			select {
@@ -72,6 +75,27 @@ func startPeers(q *Quorum) (*peers, error) {
 		}
 	})
 	return p, nil
+}
+
+// follow speaks with these members from now on, and with no others.
+func (p *peers) follow(members []uint64) {
+	for _, m := range p.following {
+		if !slices.Contains(members, m) {
+			p.transport.RemovePeer(types.ID(m))
+		}
+	}
+	p.following = nil
+	for _, m := range members {
+		url, ok := p.urls[nodeID(m)]
+		switch {
+		case m == p.self:
+		case !ok:
+			p.log.Error("a controller of the quorum is not among controller.peers, and cannot be reached", zap.Int32("node", nodeID(m)))
+		default:
+			p.transport.AddPeer(types.ID(m), []string{url})
+			p.following = append(p.following, m)
+		}
+	}
 }
 
 // send never waits: what finds no room is lost, as on any network.

@@ -32,7 +32,8 @@ type Config struct {
 	ID int32
 	// Dir holds the WAL and the snapshots; it is made when missing.
 	Dir string
-	// Voters by node id, this one among them, with the http://host:port that each one's peers reach it at. The URL of a single voter is not used.
+	// Voters by node id, this one among them, with the http://host:port that each one's peers reach it at. They found the
+	// group, all together; who is a member later is up to Add and Remove. The URL of a single voter is not used.
 	Voters map[int32]string
 	// Listen is the host:port that peers are served at; empty means that of the own URL.
 	Listen string
@@ -126,6 +127,8 @@ type Quorum struct {
 	peers   *peers // nil with a single voter
 	rn      *raft.RawNode
 
+	self uint64 // raft's id of this member
+
 	// Owned by Run.
 	conf        *raftpb.ConfState
 	lastIndex   uint64 // of the log, proposals not yet in a Ready included
@@ -139,7 +142,9 @@ type Quorum struct {
 	logBytes    int64  // applied since
 	snapshots   chan madeSnapshot
 	making      bool
+	wanted      bool // a snapshot, whatever the length of the log
 
+	members atomic.Pointer[[]uint64] // what conf has
 	applied atomic.Uint64
 	calls   chan func()
 	inbox   chan *raftpb.Message
@@ -151,34 +156,65 @@ type Quorum struct {
 	inFlight      int
 	inFlightBytes int64
 	closed        bool
+	candidates    map[int32]candidate // that were not members when they asked, at most one for each of cfg.Voters
 	wake          chan struct{}
 }
 
 // Open reads the log from disk, or begins one, and restores the machine from its newest snapshot. Entries after that are
-// applied by Run. Close must be called in the end.
-func Open(cfg Config, machine Machine, log *zap.Logger) (*Quorum, error) {
+// applied by Run. A voter of several that has no log waits until all the others are there to found the group, or until it is
+// a member of the group that exists; ctx ends that. Close must be called in the end.
+func Open(ctx context.Context, cfg Config, machine Machine, log *zap.Logger) (*Quorum, error) {
 	cfg = cfg.withDefaults()
 	if _, ok := cfg.Voters[cfg.ID]; !ok {
 		return nil, fmt.Errorf("quorum: node %d is not among the voters", cfg.ID)
 	}
 	q := &Quorum{
 		cfg: cfg, log: log, machine: machine,
-		contacts:  map[uint64]contact{},
-		snapshots: make(chan madeSnapshot, 1),
-		calls:     make(chan func()),
-		inbox:     make(chan *raftpb.Message, 256),
-		stopped:   make(chan struct{}),
-		wake:      make(chan struct{}, 1),
+		contacts:   map[uint64]contact{},
+		candidates: map[int32]candidate{},
+		snapshots:  make(chan madeSnapshot, 1),
+		calls:      make(chan func()),
+		inbox:      make(chan *raftpb.Message, 256),
+		stopped:    make(chan struct{}),
+		wake:       make(chan struct{}, 1),
 	}
 	q.room.L = &q.mu
-	var err error
-	if q.disk, err = openDisk(cfg, log); err != nil {
+	q.members.Store(&[]uint64{})
+	if err := q.openDisk(ctx); err != nil {
 		return nil, err
 	}
 	if err := q.start(); err != nil {
 		return nil, errors.Join(err, q.disk.close())
 	}
 	return q, nil
+}
+
+// openDisk finds out who this member is, and begins its log if there is none.
+func (q *Quorum) openDisk(ctx context.Context) (err error) {
+	several, begun := len(q.cfg.Voters) > 1, hasLog(q.cfg.Dir)
+	disk, err := uint32(0), error(nil)
+	if several && !begun {
+		disk, err = drawDisk(q.cfg.Dir)
+	} else {
+		disk, err = readDisk(q.cfg.Dir)
+	}
+	if err != nil {
+		return err
+	}
+	q.self = memberID(q.cfg.ID, disk)
+	if !begun {
+		founders := []uint64{q.self}
+		if several {
+			if founders, err = found(ctx, q.cfg, q.self, q.log); err != nil {
+				return err
+			}
+		}
+		if err := bootstrap(q.cfg, founders, q.log); err != nil {
+			return fmt.Errorf("quorum: begin a log in %s: %w", q.cfg.Dir, err)
+		}
+	}
+	q.disk, err = openDisk(q.cfg, q.log)
+	return err
 }
 
 func (q *Quorum) start() error {
@@ -190,7 +226,7 @@ func (q *Quorum) start() error {
 	if err := q.machine.Restore(int64(meta.GetIndex()), snapshot.GetData()); err != nil {
 		return fmt.Errorf("quorum: restore the snapshot at %d: %w", meta.GetIndex(), err)
 	}
-	q.conf = meta.GetConfState()
+	q.applyMembers(meta.GetConfState())
 	q.snapshotted = meta.GetIndex()
 	q.applied.Store(meta.GetIndex())
 	if q.lastIndex, err = q.disk.store.LastIndex(); err != nil {
@@ -198,7 +234,7 @@ func (q *Quorum) start() error {
 	}
 	q.leadership.Leader = -1
 	q.rn, err = raft.NewRawNode(&raft.Config{
-		ID:              raftID(q.cfg.ID),
+		ID:              q.self,
 		ElectionTick:    q.cfg.ElectionTicks,
 		HeartbeatTick:   1,
 		Storage:         q.disk.store,
@@ -307,6 +343,7 @@ func (q *Quorum) Run(ctx context.Context) error {
 			}
 		case <-ticks:
 			q.rn.Tick()
+			q.promote()
 		case m := <-q.inbox:
 			q.step(m)
 		case call := <-q.calls:
@@ -326,7 +363,7 @@ func (q *Quorum) beginHandOver() bool {
 	}
 	var next, match uint64
 	q.rn.WithProgress(func(id uint64, kind raft.ProgressType, pr tracker.Progress) {
-		if kind == raft.ProgressTypePeer && id != raftID(q.cfg.ID) && pr.RecentActive && pr.Match >= match {
+		if kind == raft.ProgressTypePeer && id != q.self && q.reached(id) && pr.Match >= match {
 			next, match = id, pr.Match
 		}
 	})
@@ -423,8 +460,3 @@ func (q *Quorum) do(ctx context.Context, fn func()) error {
 		return ctx.Err()
 	}
 }
-
-// raftID maps a node id on raft's, where 0 means none.
-func raftID(node int32) uint64 { return uint64(node) + 1 }
-
-func nodeID(raft uint64) int32 { return int32(raft) - 1 }

@@ -112,9 +112,10 @@ type voter struct {
 func run(t *testing.T, cfg Config) voter {
 	t.Helper()
 	l := newLedger()
-	q, err := Open(cfg, l, zap.NewNop())
+	q, err := Open(context.Background(), cfg, l, zap.NewNop())
 	if err != nil {
-		t.Fatal(err)
+		t.Error(err) // maybe not on the test's goroutine
+		return voter{ledger: l, stop: func() {}}
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
@@ -128,6 +129,18 @@ func run(t *testing.T, cfg Config) voter {
 	})
 	t.Cleanup(v.stop)
 	return v
+}
+
+// runAll runs voters that may have to wait for each other.
+func runAll(t *testing.T, cfgs []Config) []voter {
+	t.Helper()
+	voters := make([]voter, len(cfgs))
+	var wg sync.WaitGroup
+	for i, c := range cfgs {
+		wg.Go(func() { voters[i] = run(t, c) })
+	}
+	wg.Wait()
+	return voters
 }
 
 func alone(dir string) Config { return Config{ID: 3, Dir: dir, Voters: map[int32]string{3: ""}} }
@@ -357,17 +370,17 @@ func TestStatusAlone(t *testing.T) {
 func TestOpenRefuses(t *testing.T) {
 	cfg := alone(t.TempDir())
 	v := run(t, cfg)
-	if _, err := Open(cfg, newLedger(), zap.NewNop()); err == nil {
+	if _, err := Open(t.Context(), cfg, newLedger(), zap.NewNop()); err == nil {
 		t.Error("a directory in use was opened")
 	}
 	v.stop()
 	other := cfg
 	other.ID, other.Voters = 4, map[int32]string{4: ""}
-	if _, err := Open(other, newLedger(), zap.NewNop()); err == nil || !strings.Contains(err.Error(), "node.id=3") {
+	if _, err := Open(t.Context(), other, newLedger(), zap.NewNop()); err == nil || !strings.Contains(err.Error(), "node.id=3") {
 		t.Errorf("another node's directory: %v", err)
 	}
 	other.Voters = map[int32]string{1: ""}
-	if _, err := Open(other, newLedger(), zap.NewNop()); err == nil {
+	if _, err := Open(t.Context(), other, newLedger(), zap.NewNop()); err == nil {
 		t.Error("a node that is no voter was opened")
 	}
 }
@@ -485,7 +498,7 @@ func TestBootstrapIsWholeOrNothing(t *testing.T) {
 
 func BenchmarkPropose(b *testing.B) {
 	l := newLedger()
-	q, err := Open(alone(b.TempDir()), l, zap.NewNop())
+	q, err := Open(b.Context(), alone(b.TempDir()), l, zap.NewNop())
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -65,7 +65,7 @@ func (q *Quorum) restore(s *raftpb.Snapshot) error {
 	if err := q.machine.Restore(int64(index), s.GetData()); err != nil {
 		return fmt.Errorf("quorum: restore the snapshot at %d: %w", index, err)
 	}
-	q.conf = s.GetMetadata().GetConfState()
+	q.applyMembers(s.GetMetadata().GetConfState())
 	q.snapshotted = max(q.snapshotted, index)
 	q.lastIndex = max(q.lastIndex, index)
 	q.logBytes = 0
@@ -86,13 +86,13 @@ func (q *Quorum) apply(e *raftpb.Entry) error {
 		if err := proto.Unmarshal(e.GetData(), &cc); err != nil {
 			return fmt.Errorf("quorum: entry %d: %w", e.GetIndex(), err)
 		}
-		q.conf = q.rn.ApplyConfChange(&cc)
+		q.applyMembers(q.rn.ApplyConfChange(&cc))
 	case raftpb.EntryConfChangeV2:
 		var cc raftpb.ConfChangeV2
 		if err := proto.Unmarshal(e.GetData(), &cc); err != nil {
 			return fmt.Errorf("quorum: entry %d: %w", e.GetIndex(), err)
 		}
-		q.conf = q.rn.ApplyConfChange(&cc)
+		q.applyMembers(q.rn.ApplyConfChange(&cc))
 	}
 	q.applied.Store(e.GetIndex())
 	q.logBytes += int64(len(e.GetData()))

@@ -34,7 +34,7 @@ func (q *Quorum) snapshotDue() int64 {
 // maybeSnapshot begins a snapshot when the log since the last one is long enough. One is made at a time, beside the loop.
 func (q *Quorum) maybeSnapshot() error {
 	applied := q.applied.Load()
-	if q.making || (int64(applied-q.snapshotted) < q.cfg.SnapshotEntries && q.logBytes < q.snapshotDue()) {
+	if q.making || !q.wanted && (int64(applied-q.snapshotted) < q.cfg.SnapshotEntries && q.logBytes < q.snapshotDue()) {
 		return nil
 	}
 	term, err := q.disk.store.Term(applied)
@@ -43,7 +43,7 @@ func (q *Quorum) maybeSnapshot() error {
 	}
 	encode, disk := q.machine.Snapshot(), q.disk
 	s := &raftpb.Snapshot{Metadata: &raftpb.SnapshotMetadata{Index: &applied, Term: &term, ConfState: q.conf}}
-	q.making, q.snapshotted, q.logBytes = true, applied, 0
+	q.making, q.wanted, q.snapshotted, q.logBytes = true, false, applied, 0
 	go func() { // Close waits for it
 		data, err := encode()
 		if err == nil {

@@ -20,14 +20,16 @@ type Status struct {
 	HighWatermark int64
 	// LogEnd is the offset after this node's last entry.
 	LogEnd int64
-	// Voters in order of id. Where another node leads, only this node's log end is known.
+	// Voters, and who is about to be one, in order of id. Where another node leads, only this node's log end is known.
 	Voters []Voter
 }
 
 // Voter is one voter's progress as its leader knows it.
 type Voter struct {
 	ID     int32
-	LogEnd int64 // -1: unknown
+	Disk   uint32 // number of the disk that it has its log on
+	Learns bool   // it does not vote yet
+	LogEnd int64  // -1: unknown
 	// LastHeard is when the leader last had an answer of the voter, and CaughtUp when the voter last had all that the
 	// leader had then; zero when it never did in this term. Both are now for the leader itself.
 	LastHeard, CaughtUp time.Time
@@ -71,17 +73,25 @@ func (q *Quorum) Status(ctx context.Context) (Status, error) {
 	return s, err
 }
 
+// reached says whether a leader has heard of a voter within the time in which others would give it up.
+func (q *Quorum) reached(member uint64) bool {
+	return time.Since(q.contacts[member].at) < q.cfg.Tick*time.Duration(q.cfg.ElectionTicks)
+}
+
 func (q *Quorum) status() Status {
 	st := q.rn.BasicStatus()
 	s := Status{Leader: nodeID(st.Lead), Term: st.GetTerm(), HighWatermark: int64(st.GetCommit()) + 1, LogEnd: int64(q.lastIndex) + 1}
 	if st.RaftState != raft.StateLeader {
-		for id := range q.cfg.Voters {
-			s.Voters = append(s.Voters, Voter{ID: id, LogEnd: -1})
+		for _, m := range members(q.conf) {
+			s.Voters = append(s.Voters, Voter{ID: nodeID(m), Disk: diskOf(m), Learns: slices.Contains(q.conf.GetLearners(), m), LogEnd: -1})
 		}
 	} else {
-		q.rn.WithProgress(func(id uint64, _ raft.ProgressType, pr tracker.Progress) {
+		q.rn.WithProgress(func(id uint64, kind raft.ProgressType, pr tracker.Progress) {
 			c := q.contacts[id]
-			s.Voters = append(s.Voters, Voter{ID: nodeID(id), LogEnd: int64(pr.Match) + 1, LastHeard: c.at, CaughtUp: c.caughtUp})
+			s.Voters = append(s.Voters, Voter{
+				ID: nodeID(id), Disk: diskOf(id), Learns: kind == raft.ProgressTypeLearner, LogEnd: int64(pr.Match) + 1,
+				LastHeard: c.at, CaughtUp: c.caughtUp,
+			})
 		})
 	}
 	for i := range s.Voters {
