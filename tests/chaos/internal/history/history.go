@@ -91,15 +91,15 @@ func (h *History) Assigned(group, member string, partitions []int32, at time.Tim
 
 // Revoked notes that a member has given partitions up.
 func (h *History) Revoked(group, member string, partitions []int32, at time.Time) {
-	h.release(group, member, partitions, at, false)
+	h.release(group, member, partitions, at, 0)
 }
 
 // Lost notes that a member learnt that it owns partitions no more. The answer that said so is the last that was heard.
 func (h *History) Lost(group, member string, partitions []int32, at time.Time) {
-	h.release(group, member, partitions, at, true)
+	h.release(group, member, partitions, at, 1)
 }
 
-func (h *History) release(group, member string, partitions []int32, at time.Time, lost bool) {
+func (h *History) release(group, member string, partitions []int32, at time.Time, refusals int) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	g := h.of(group)
@@ -109,7 +109,7 @@ func (h *History) release(group, member string, partitions []int32, at time.Time
 			continue // of an assignment that the member was never told of
 		}
 		s.until, s.protectedUntil = at, at
-		if end := h.sessionEnd(s, 1); lost && end.Before(at) {
+		if end := h.sessionEnd(s, refusals); end.Before(at) {
 			s.protectedUntil = end
 		}
 	}

@@ -40,6 +40,12 @@ func TestFaults(t *testing.T) {
 			h.Heard("a", at(12)) // UNKNOWN_MEMBER_ID
 			h.Lost("g", "a", p, at(12))
 		}, ""},
+		"a session that ended before its member left": {func(h *History) {
+			h.Assigned("g", "a", p, at(0))
+			h.Heard("a", at(1))
+			h.Assigned("g", "b", p, at(12))
+			h.Revoked("g", "a", p, at(13))
+		}, ""},
 		"a member expelled that knows it at once": {func(h *History) {
 			h.Assigned("g", "a", p, at(0))
 			h.Heard("a", at(5))
