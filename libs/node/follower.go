@@ -155,10 +155,19 @@ func (f *follower) apply(offset int64, batch []byte) error {
 	return nil
 }
 
+// fetchTimeout is when another controller is asked: the one that got the request may stand still.
+const fetchTimeout = 1500 * time.Millisecond
+
+func (f *follower) fetch(ctx context.Context, from bus.Endpoint[*controlpb.FetchRequest, *controlpb.FetchResponse], req *controlpb.FetchRequest) (*controlpb.FetchResponse, error) {
+	ctx, cancel := context.WithTimeout(ctx, fetchTimeout)
+	defer cancel()
+	return from.Call(ctx, f.n.bus, req)
+}
+
 // catchUp fetches what follows until the controller that answers has no more.
 func (f *follower) catchUp(ctx context.Context) error {
 	for {
-		resp, err := controlpb.Fetch.Call(ctx, f.n.bus, &controlpb.FetchRequest{FromOffset: f.at, MaxBytes: fetchBytes})
+		resp, err := f.fetch(ctx, controlpb.Fetch, &controlpb.FetchRequest{FromOffset: f.at, MaxBytes: fetchBytes})
 		if err != nil {
 			return err
 		}
@@ -205,7 +214,7 @@ func (f *follower) load(ctx context.Context, first *controlpb.FetchResponse) err
 		if len(chunk.GetData()) == 0 {
 			return fmt.Errorf("snapshot at offset %d: empty chunk at byte %d", offset, len(data))
 		}
-		resp, err := from.Call(ctx, f.n.bus, &controlpb.FetchRequest{MaxBytes: fetchBytes, SnapshotOffset: offset, SnapshotPosition: int64(len(data))})
+		resp, err := f.fetch(ctx, from, &controlpb.FetchRequest{MaxBytes: fetchBytes, SnapshotOffset: offset, SnapshotPosition: int64(len(data))})
 		if err != nil {
 			return err
 		}
