@@ -23,10 +23,10 @@ import (
 
 // Command returns `cauce quorum`.
 func Command(s *session.Session) *cobra.Command {
-	cmd := &cobra.Command{Use: "quorum", Short: "Look at the controllers' quorum"}
+	cmd := &cobra.Command{Use: "quorum", Short: "Look at the controllers' quorum and change its voters"}
 	s.BindConnection(cmd)
 	s.BindOutput(cmd)
-	cmd.AddCommand(status(s))
+	cmd.AddCommand(status(s), add(s), remove(s))
 	return cmd
 }
 
@@ -123,14 +123,14 @@ func read(response *kmsg.DescribeQuorumResponse) quorum {
 			addresses[n.NodeID] = net.JoinHostPort(n.Listeners[0].Host, strconv.Itoa(int(n.Listeners[0].Port)))
 		}
 	}
-	add := func(role string, states []kmsg.DescribeQuorumResponseTopicPartitionReplicaState) {
+	list := func(role string, states []kmsg.DescribeQuorumResponseTopicPartitionReplicaState) {
 		for _, s := range states {
 			r := replica{
 				ID: s.ReplicaID, Role: role, LogEnd: s.LogEndOffset, Lag: -1,
 				LastFetch: s.LastFetchTimestamp, LastCaughtUp: s.LastCaughtUpTimestamp, Address: addresses[s.ReplicaID],
 			}
-			if r.ID == q.Leader && role == "voter" {
-				r.Role = "leader"
+			if r.ID == q.Leader && role == voter {
+				r.Role = leader
 			}
 			if r.LogEnd >= 0 && leaderEnd >= 0 {
 				r.Lag = max(0, leaderEnd-r.LogEnd)
@@ -138,23 +138,26 @@ func read(response *kmsg.DescribeQuorumResponse) quorum {
 			q.Replicas = append(q.Replicas, r)
 		}
 	}
-	add("voter", p.CurrentVoters)
-	add("observer", p.Observers)
+	list(voter, p.CurrentVoters)
+	list(observer, p.Observers)
 	slices.SortStableFunc(q.Replicas, func(a, b replica) int {
 		return cmp.Or(cmp.Compare(rank[a.Role], rank[b.Role]), cmp.Compare(a.ID, b.ID))
 	})
 	return q
 }
 
-var rank = map[string]int{"leader": 0, "voter": 1, "observer": 2}
+// Roles of replicas.
+const (
+	leader   = "leader"
+	voter    = "voter"
+	observer = "observer"
+)
+
+var rank = map[string]int{leader: 0, voter: 1, observer: 2}
 
 func (q quorum) write(w io.Writer, now time.Time) error {
 	fields := output.NewTable(output.Left(""), output.Left(""))
-	leader := ""
-	if q.Leader >= 0 {
-		leader = fmt.Sprint(q.Leader)
-	}
-	fields.Row("Leader", leader)
+	fields.Row("Leader", known(int64(q.Leader)))
 	fields.Row("Epoch", q.Epoch)
 	fields.Row("High watermark", q.HighWatermark)
 	if err := fields.Write(w); err != nil {
