@@ -56,11 +56,11 @@ func (q *Quorum) add(node int32, disk uint32) error {
 		}
 		return nil
 	}
-	for _, m := range q.conf.GetLearners() {
-		if nodeID(m) == node {
+	if learners := q.conf.GetLearners(); len(learners) > 0 {
+		if nodeID(learners[0]) == node {
 			return nil // it will vote by itself, see promote
 		}
-		return fmt.Errorf("%w: controller %d is being added", ErrUnsafe, nodeID(m))
+		return fmt.Errorf("%w: controller %d is being added", ErrUnsafe, nodeID(learners[0]))
 	}
 	if !waits {
 		return fmt.Errorf("%w: controller %d does not ask to be added: it must run, with an empty metadata log, and be among controller.peers", ErrNotCandidate, node)

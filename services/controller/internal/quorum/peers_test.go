@@ -5,8 +5,10 @@ import (
 	"fmt"
 	"net"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 )
@@ -159,4 +161,32 @@ func TestVoterOfAnotherGroupIsKeptOut(t *testing.T) {
 	if got := stranger.snapshot(); slices.Contains(got, "b") {
 		t.Errorf("a voter of another group took part: %s", fmt.Sprint(got))
 	}
+}
+
+// TestNothingIsLeftRunning starts and stops three voters again and again.
+func TestNothingIsLeftRunning(t *testing.T) {
+	cfgs := trio(t)
+	round := func() {
+		voters := runAll(t, cfgs)
+		if err := leaderOf(voters...).propose("a")(); err != nil {
+			t.Error(err)
+		}
+		var wg sync.WaitGroup
+		for _, v := range voters {
+			wg.Go(v.stop)
+		}
+		wg.Wait()
+	}
+	round()
+	before := runtime.NumGoroutine()
+	for range 5 {
+		round()
+	}
+	// A round has hundreds; what is left may be on its way out.
+	eventually(t, "goroutines end", func() error {
+		if now := runtime.NumGoroutine(); now > before+10 {
+			return fmt.Errorf("%d goroutines, %d before", now, before)
+		}
+		return nil
+	})
 }
