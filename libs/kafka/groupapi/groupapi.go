@@ -3,6 +3,7 @@
 package groupapi
 
 import (
+	"errors"
 	"slices"
 
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -30,6 +31,14 @@ var ranges = []Range{
 
 // Ranges are the APIs that every node offers, in order of key.
 func Ranges() []Range { return slices.Clone(ranges) }
+
+// Code is the Kafka error that err is or wraps.
+func Code(err error) *kerr.Error {
+	if known, ok := errors.AsType[*kerr.Error](err); ok {
+		return known
+	}
+	return kerr.UnknownServerError
+}
 
 // Refuse is the response that says code in every place where clients of the request's version look for it. Requests are
 // those of Ranges and TxnOffsetCommit; it is nil for others.

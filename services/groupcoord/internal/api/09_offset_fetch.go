@@ -25,7 +25,7 @@ func (s *Service) offsetFetch() server.Handler {
 	fetch := func(m *shard.Machine, now time.Time, t coordinator.Ticket, q *kmsg.OffsetFetchRequest) coordinator.Step {
 		return m.OffsetFetch(now, t, q)
 	}
-	v := several[*kmsg.OffsetFetchRequest, kmsg.OffsetFetchRequestGroup, kmsg.OffsetFetchResponseGroup]{
+	v := several[kmsg.OffsetFetchRequest, *kmsg.OffsetFetchRequest, kmsg.OffsetFetchRequestGroup, kmsg.OffsetFetchResponseGroup]{
 		groups:  func(q *kmsg.OffsetFetchRequest) *[]kmsg.OffsetFetchRequestGroup { return &q.Groups },
 		id:      func(g kmsg.OffsetFetchRequestGroup) string { return g.Group },
 		results: func(r kmsg.Response) *[]kmsg.OffsetFetchResponseGroup { return &r.(*kmsg.OffsetFetchResponse).Groups },
@@ -39,7 +39,7 @@ func (s *Service) offsetFetch() server.Handler {
 		case q.Version < fetchesSeveral:
 			do(s, s.shardOf(q.Group), q, fetch, r.Reply)
 		default:
-			v.serve(s, r, q, func(q *kmsg.OffsetFetchRequest) *kmsg.OffsetFetchRequest { sub := *q; return &sub })
+			v.serve(s, r, q)
 		}
 	}
 }

@@ -13,7 +13,7 @@ import (
 // DescribeGroups (key 15), versions 0 to 6: groups of the classic protocol. From 6 on a group that there is not is told by
 // GROUP_ID_NOT_FOUND (KIP-1043).
 func (s *Service) describeGroups() server.Handler {
-	v := several[*kmsg.DescribeGroupsRequest, string, kmsg.DescribeGroupsResponseGroup]{
+	return several[kmsg.DescribeGroupsRequest, *kmsg.DescribeGroupsRequest, string, kmsg.DescribeGroupsResponseGroup]{
 		groups: func(q *kmsg.DescribeGroupsRequest) *[]string { return &q.Groups },
 		id:     func(group string) string { return group },
 		results: func(r kmsg.Response) *[]kmsg.DescribeGroupsResponseGroup {
@@ -22,13 +22,5 @@ func (s *Service) describeGroups() server.Handler {
 		op: func(m *shard.Machine, now time.Time, t coordinator.Ticket, q *kmsg.DescribeGroupsRequest) coordinator.Step {
 			return m.DescribeGroups(now, t, q)
 		},
-	}
-	return func(r *server.Request) {
-		q := kmsg.NewPtrDescribeGroupsRequest()
-		if err := r.Decode(q); err != nil {
-			r.Fail(err)
-			return
-		}
-		v.serve(s, r, q, func(q *kmsg.DescribeGroupsRequest) *kmsg.DescribeGroupsRequest { sub := *q; return &sub })
-	}
+	}.handle(s)
 }

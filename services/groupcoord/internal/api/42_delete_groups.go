@@ -12,20 +12,12 @@ import (
 
 // DeleteGroups (key 42), versions 0 to 3 (KIP-229).
 func (s *Service) deleteGroups() server.Handler {
-	v := several[*kmsg.DeleteGroupsRequest, string, kmsg.DeleteGroupsResponseGroup]{
+	return several[kmsg.DeleteGroupsRequest, *kmsg.DeleteGroupsRequest, string, kmsg.DeleteGroupsResponseGroup]{
 		groups:  func(q *kmsg.DeleteGroupsRequest) *[]string { return &q.Groups },
 		id:      func(group string) string { return group },
 		results: func(r kmsg.Response) *[]kmsg.DeleteGroupsResponseGroup { return &r.(*kmsg.DeleteGroupsResponse).Groups },
 		op: func(m *shard.Machine, now time.Time, t coordinator.Ticket, q *kmsg.DeleteGroupsRequest) coordinator.Step {
 			return m.DeleteGroups(now, t, q)
 		},
-	}
-	return func(r *server.Request) {
-		q := kmsg.NewPtrDeleteGroupsRequest()
-		if err := r.Decode(q); err != nil {
-			r.Fail(err)
-			return
-		}
-		v.serve(s, r, q, func(q *kmsg.DeleteGroupsRequest) *kmsg.DeleteGroupsRequest { sub := *q; return &sub })
-	}
+	}.handle(s)
 }

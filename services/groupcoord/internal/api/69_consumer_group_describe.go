@@ -12,7 +12,7 @@ import (
 
 // ConsumerGroupDescribe (key 69), versions 0 and 1 (KIP-848); the types of members from 1 on (KIP-1099).
 func (s *Service) consumerGroupDescribe() server.Handler {
-	v := several[*kmsg.ConsumerGroupDescribeRequest, string, kmsg.ConsumerGroupDescribeResponseGroup]{
+	return several[kmsg.ConsumerGroupDescribeRequest, *kmsg.ConsumerGroupDescribeRequest, string, kmsg.ConsumerGroupDescribeResponseGroup]{
 		groups: func(q *kmsg.ConsumerGroupDescribeRequest) *[]string { return &q.Groups },
 		id:     func(group string) string { return group },
 		results: func(r kmsg.Response) *[]kmsg.ConsumerGroupDescribeResponseGroup {
@@ -21,13 +21,5 @@ func (s *Service) consumerGroupDescribe() server.Handler {
 		op: func(m *shard.Machine, now time.Time, t coordinator.Ticket, q *kmsg.ConsumerGroupDescribeRequest) coordinator.Step {
 			return m.ConsumerGroupDescribe(now, t, q)
 		},
-	}
-	return func(r *server.Request) {
-		q := kmsg.NewPtrConsumerGroupDescribeRequest()
-		if err := r.Decode(q); err != nil {
-			r.Fail(err)
-			return
-		}
-		v.serve(s, r, q, func(q *kmsg.ConsumerGroupDescribeRequest) *kmsg.ConsumerGroupDescribeRequest { sub := *q; return &sub })
-	}
+	}.handle(s)
 }

@@ -6,12 +6,10 @@
 package api
 
 import (
-	"errors"
 	"slices"
 	"time"
 
 	"github.com/google/uuid"
-	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/cauce-stream/cauce/libs/coordinator"
@@ -87,7 +85,7 @@ func do[P kmsg.Request](s *Service, id int32, q P, op operation[P], give func(km
 	s.runtime.Do(id, func(m *shard.Machine, now time.Time, t coordinator.Ticket) coordinator.Step { return op(m, now, t, q) },
 		func(resp any, err error) {
 			if err != nil {
-				give(groupapi.Refuse(q, asKafka(err)))
+				give(groupapi.Refuse(q, groupapi.Code(err)))
 				return
 			}
 			give(resp.(kmsg.Response))
@@ -97,14 +95,6 @@ func do[P kmsg.Request](s *Service, id int32, q P, op operation[P], give func(km
 // plainly is prepare for operations that need nothing but the request.
 func plainly[P any](op operation[P]) func(*server.Request, P) operation[P] {
 	return func(*server.Request, P) operation[P] { return op }
-}
-
-func asKafka(err error) *kerr.Error {
-	var known *kerr.Error
-	if errors.As(err, &known) {
-		return known
-	}
-	return kerr.UnknownServerError
 }
 
 // client is who sent a request. Joins says that the request may need an id for a new member.
@@ -139,15 +129,27 @@ func split[G any](s *Service, groups []G, id func(G) string) []part[G] {
 }
 
 // several says how to take a request about several groups apart and put the answers together.
-type several[P kmsg.Request, G, R any] struct {
+type several[Q any, P request[Q], G, R any] struct {
 	groups  func(q P) *[]G
 	id      func(g G) string
 	results func(resp kmsg.Response) *[]R
 	op      operation[P]
 }
 
+// handle serves requests of this kind.
+func (v several[Q, P, G, R]) handle(s *Service) server.Handler {
+	return func(r *server.Request) {
+		q := P(new(Q))
+		if err := r.Decode(q); err != nil {
+			r.Fail(err)
+			return
+		}
+		v.serve(s, r, q)
+	}
+}
+
 // serve has every shard that is concerned answer for its groups, and replies when all have.
-func (v several[P, G, R]) serve(s *Service, r *server.Request, q P, copied func(q P) P) {
+func (v several[Q, P, G, R]) serve(s *Service, r *server.Request, q P) {
 	groups := *v.groups(q)
 	parts := split(s, groups, v.id)
 	resp := q.ResponseKind()
@@ -157,7 +159,8 @@ func (v several[P, G, R]) serve(s *Service, r *server.Request, q P, copied func(
 		r.Reply(resp)
 	})
 	for _, p := range parts {
-		sub := copied(q)
+		copied := *q
+		sub := P(&copied)
 		*v.groups(sub) = p.groups
 		do(s, p.shard, sub, v.op, func(answer kmsg.Response) {
 			for i, result := range *v.results(answer) {

@@ -7,6 +7,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/cauce-stream/cauce/libs/coordinator"
+	"github.com/cauce-stream/cauce/libs/kafka/groupapi"
 	"github.com/cauce-stream/cauce/services/groupcoord/internal/op"
 )
 
@@ -61,7 +62,7 @@ type joining struct {
 
 // fail answers with an error.
 func (j *joining) fail(o *op.Op, err error) {
-	o.Answer(j.ticket, joinError(j.req.MemberID, asKafka(err)))
+	o.Answer(j.ticket, joinError(j.req.MemberID, groupapi.Code(err)))
 }
 
 // reason is what the client gives as its reason to join.

@@ -7,6 +7,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/cauce-stream/cauce/libs/coordinator"
+	"github.com/cauce-stream/cauce/libs/kafka/groupapi"
 	"github.com/cauce-stream/cauce/services/groupcoord/internal/op"
 )
 
@@ -30,7 +31,7 @@ func LeaveResponse(req *kmsg.LeaveGroupRequest, fate func(m kmsg.LeaveGroupReque
 		r := kmsg.NewLeaveGroupResponseMember()
 		r.MemberID, r.InstanceID = m.MemberID, m.InstanceID
 		if err := fate(m); err != nil {
-			r.ErrorCode = asKafka(err).Code
+			r.ErrorCode = groupapi.Code(err).Code
 		}
 		resp.Members = append(resp.Members, r)
 	}

@@ -76,7 +76,7 @@ func protocolsOf(req *kmsg.JoinGroupRequest) []Protocol {
 	protocols := make([]Protocol, 0, len(req.Protocols))
 	for _, p := range req.Protocols {
 		if !slices.ContainsFunc(protocols, func(q Protocol) bool { return q.Name == p.Name }) {
-			protocols = append(protocols, Protocol{Name: p.Name, Metadata: bytes.Clone(p.Metadata)})
+			protocols = append(protocols, Protocol{Name: p.Name, Metadata: p.Metadata})
 		}
 	}
 	return protocols

@@ -1,13 +1,11 @@
 package classic
 
 import (
-	"bytes"
-	"errors"
-
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/cauce-stream/cauce/libs/coordinator"
+	"github.com/cauce-stream/cauce/libs/kafka/groupapi"
 	"github.com/cauce-stream/cauce/services/groupcoord/internal/op"
 )
 
@@ -22,19 +20,10 @@ func answerSync(o *op.Op, m *member, resp *kmsg.SyncGroupResponse) {
 	m.sync = 0
 }
 
-// asKafka is the Kafka error that err is or wraps.
-func asKafka(err error) *kerr.Error {
-	var known *kerr.Error
-	if errors.As(err, &known) {
-		return known
-	}
-	return kerr.UnknownServerError
-}
-
 // Sync takes the leader's assignment and gives every member its part.
 func (g *Group) Sync(o *op.Op, t coordinator.Ticket, req *kmsg.SyncGroupRequest) {
 	if err := g.checkSync(req); err != nil {
-		o.Answer(t, syncError(asKafka(err)))
+		o.Answer(t, syncError(groupapi.Code(err)))
 		return
 	}
 	m := g.members[req.MemberID]
@@ -73,11 +62,11 @@ func (g *Group) checkSync(req *kmsg.SyncGroupRequest) error {
 func (g *Group) assign(o *op.Op, list []kmsg.SyncGroupRequestGroupAssignment) {
 	assigned := make(map[string][]byte, len(list))
 	for _, a := range list {
-		assigned[a.MemberID] = bytes.Clone(a.MemberAssignment)
+		assigned[a.MemberID] = a.MemberAssignment
 	}
 	if err := g.persist(o, func(m *member) []byte { return assigned[m.id] }); err != nil {
 		for _, m := range g.ordered() {
-			answerSync(o, m, syncError(asKafka(err)))
+			answerSync(o, m, syncError(groupapi.Code(err)))
 		}
 		g.prepare(o, err.Error())
 		return
@@ -102,7 +91,7 @@ func (g *Group) Heartbeat(o *op.Op, t coordinator.Ticket, req *kmsg.HeartbeatReq
 	resp := kmsg.NewPtrHeartbeatResponse()
 	switch err := g.check(req.MemberID, req.InstanceID); {
 	case err != nil:
-		resp.ErrorCode = asKafka(err).Code
+		resp.ErrorCode = groupapi.Code(err).Code
 	case req.Generation != g.generation:
 		resp.ErrorCode = kerr.IllegalGeneration.Code
 	default:

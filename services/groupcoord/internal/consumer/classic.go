@@ -123,7 +123,7 @@ func updateClassic(said *schema.MemberMetadata, c op.Client, req *kmsg.JoinGroup
 	}
 	next.Classic = &schema.ClassicMemberMetadata{SessionTimeoutMs: req.SessionTimeoutMillis}
 	for _, p := range req.Protocols {
-		next.Classic.Protocols = append(next.Classic.Protocols, schema.ClassicProtocol{Name: p.Name, Metadata: bytes.Clone(p.Metadata)})
+		next.Classic.Protocols = append(next.Classic.Protocols, schema.ClassicProtocol{Name: p.Name, Metadata: p.Metadata})
 	}
 	return next
 }

@@ -1,11 +1,10 @@
 package offsets
 
 import (
-	"errors"
-
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/cauce-stream/cauce/libs/kafka/groupapi"
 	"github.com/cauce-stream/cauce/libs/metadata"
 	"github.com/cauce-stream/cauce/services/groupcoord/internal/op"
 )
@@ -15,14 +14,10 @@ const fetchesByID = 10
 
 // code is the Kafka code of an error; 0 for none.
 func code(err error) int16 {
-	var known *kerr.Error
-	switch {
-	case err == nil:
+	if err == nil {
 		return 0
-	case errors.As(err, &known):
-		return known.Code
 	}
-	return kerr.UnknownServerError.Code
+	return groupapi.Code(err).Code
 }
 
 // Fetch answers for one group. Without topics it answers for all that the group has offsets of. With stable an offset that an open

@@ -9,6 +9,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/cauce-stream/cauce/libs/coordinator"
+	"github.com/cauce-stream/cauce/libs/kafka/groupapi"
 	"github.com/cauce-stream/cauce/services/groupcoord/internal/assignment"
 	"github.com/cauce-stream/cauce/services/groupcoord/internal/classic"
 	consumers "github.com/cauce-stream/cauce/services/groupcoord/internal/consumer"
@@ -168,7 +169,7 @@ func (m *Machine) ConsumerGroupDescribe(now time.Time, t coordinator.Ticket, req
 func refuseConsumer(id string, err error) kmsg.ConsumerGroupDescribeResponseGroup {
 	out := kmsg.NewConsumerGroupDescribeResponseGroup()
 	message := err.Error()
-	out.Group, out.ErrorCode, out.ErrorMessage = id, asKafka(err).Code, &message
+	out.Group, out.ErrorCode, out.ErrorMessage = id, groupapi.Code(err).Code, &message
 	return out
 }
 

@@ -44,7 +44,7 @@ func (m *Machine) fetch(o *op.Op, g *kmsg.OffsetFetchRequestGroup, req *kmsg.Off
 		}
 		if err := known.AdmitFetch(memberID, g.MemberEpoch); err != nil {
 			out := kmsg.NewOffsetFetchResponseGroup()
-			out.Group, out.ErrorCode = g.Group, asKafka(err).Code
+			out.Group, out.ErrorCode = g.Group, groupapi.Code(err).Code
 			return out
 		}
 	}

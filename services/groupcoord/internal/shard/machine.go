@@ -66,7 +66,8 @@ const (
 // maxTimersPerTick bounds what one operation does; what is left is due at once.
 const maxTimersPerTick = 256
 
-// Machine is one shard. It implements [coordinator.Machine].
+// Machine is one shard. It implements [coordinator.Machine]. The requests that it is given are its own from then on: it keeps parts of
+// them.
 type Machine struct {
 	image    *metadata.Image
 	settings *op.Settings

@@ -20,7 +20,7 @@ func invalidGroup(id string) bool { return id == "" || len(id) > math.MaxInt16 }
 func (m *Machine) JoinGroup(now time.Time, t coordinator.Ticket, c op.Client, req *kmsg.JoinGroupRequest) coordinator.Step {
 	o := m.begin(now)
 	if err := m.checkJoin(o, c, req); err != nil {
-		o.Answer(t, classic.JoinError(req, asKafka(err)))
+		o.Answer(t, classic.JoinError(req, groupapi.Code(err)))
 		return o.Step()
 	}
 	g := m.groups[req.Group]

@@ -19,21 +19,12 @@ import (
 // saysGroupIsUnknown is the first version of OffsetCommit that tells a member so.
 const saysGroupIsUnknown = 9
 
-// asKafka is the Kafka error that err is or wraps.
-func asKafka(err error) *kerr.Error {
-	var known *kerr.Error
-	if errors.As(err, &known) {
-		return known
-	}
-	return kerr.UnknownServerError
-}
-
 // OffsetCommit stores offsets of members, or of someone who only stores offsets.
 func (m *Machine) OffsetCommit(now time.Time, t coordinator.Ticket, req *kmsg.OffsetCommitRequest) coordinator.Step {
 	o := m.begin(now)
 	by := offsets.Committer{MemberID: req.MemberID, InstanceID: req.InstanceID, Epoch: req.Generation, Version: req.Version}
 	if admit, err := m.admitCommit(o, req.Group, by); err != nil {
-		o.Answer(t, groupapi.Refuse(req, asKafka(err)))
+		o.Answer(t, groupapi.Refuse(req, groupapi.Code(err)))
 	} else {
 		o.Answer(t, m.offsets.Commit(o, req, admit))
 	}
@@ -50,7 +41,7 @@ func (m *Machine) TxnOffsetCommit(now time.Time, t coordinator.Ticket, req *kmsg
 	}
 	switch err = toProducer(err); {
 	case err != nil:
-		o.Answer(t, groupapi.Refuse(req, asKafka(err)))
+		o.Answer(t, groupapi.Refuse(req, groupapi.Code(err)))
 	default:
 		o.Answer(t, m.offsets.CommitInTransaction(o, req, func(id metadata.TopicID, partition int32) error {
 			if admit == nil {
@@ -101,7 +92,7 @@ func (m *Machine) OffsetDelete(now time.Time, t coordinator.Ticket, req *kmsg.Of
 		err = g.AdmitDelete()
 	}
 	if err != nil {
-		o.Answer(t, groupapi.Refuse(req, asKafka(err)))
+		o.Answer(t, groupapi.Refuse(req, groupapi.Code(err)))
 	} else {
 		o.Answer(t, m.offsets.Delete(o, req, g.Subscribed))
 	}
@@ -116,7 +107,7 @@ func (m *Machine) DeleteGroups(now time.Time, t coordinator.Ticket, req *kmsg.De
 		r := kmsg.NewDeleteGroupsResponseGroup()
 		r.Group = id
 		if err := m.deleteGroup(o, id); err != nil {
-			r.ErrorCode = asKafka(err).Code
+			r.ErrorCode = groupapi.Code(err).Code
 		}
 		resp.Groups = append(resp.Groups, r)
 	}
