@@ -191,6 +191,7 @@ func (a *applier) partition(r *metadatapb.PartitionRecord) error {
 		RemovingReplicas:    ids(r.GetRemovingReplicas()),
 		ELR:                 ids(r.GetEligibleLeaderReplicas()),
 		LastKnownELR:        ids(r.GetLastKnownElr()),
+		Offline:             ids(r.GetOfflineReplicas()),
 	}
 	if int(p.ID) != len(t.Partitions) {
 		return fmt.Errorf("partition %s-%d follows partition %d", t.Name, p.ID, len(t.Partitions)-1)
@@ -230,6 +231,7 @@ func (p *Partition) Changed(r *metadatapb.PartitionChangeRecord) *Partition {
 	change(&next.RemovingReplicas, r.GetRemovingReplicas())
 	change(&next.ELR, r.GetEligibleLeaderReplicas())
 	change(&next.LastKnownELR, r.GetLastKnownElr())
+	change(&next.Offline, r.GetOfflineReplicas())
 	return &next
 }
 

@@ -117,7 +117,7 @@ func (w *world) createTopic() []*metadatapb.Record {
 		recs = append(recs, partitionRecord(id, &Partition{
 			ID: int32(i), Leader: int32(w.r.IntN(4)) - 1, LeaderEpoch: int32(w.r.IntN(9)), PartitionEpoch: int32(w.r.IntN(9)),
 			LeaderRecoveryState: int8(w.r.IntN(2)), Replicas: w.replicas(), ISR: w.replicas(), ELR: w.replicas(),
-			LastKnownELR: w.replicas(), AddingReplicas: w.replicas(), RemovingReplicas: w.replicas(),
+			LastKnownELR: w.replicas(), AddingReplicas: w.replicas(), RemovingReplicas: w.replicas(), Offline: w.replicas(),
 		}))
 	}
 	return recs
@@ -148,7 +148,7 @@ func (w *world) changePartitions() []*metadatapb.Record {
 		if w.r.IntN(2) == 0 {
 			c.Leader = proto.Int32(int32(w.r.IntN(4)) - 1)
 		}
-		for _, field := range []**metadatapb.Replicas{&c.Isr, &c.Replicas, &c.EligibleLeaderReplicas, &c.LastKnownElr, &c.AddingReplicas, &c.RemovingReplicas} {
+		for _, field := range []**metadatapb.Replicas{&c.Isr, &c.Replicas, &c.EligibleLeaderReplicas, &c.LastKnownElr, &c.AddingReplicas, &c.RemovingReplicas, &c.OfflineReplicas} {
 			if w.r.IntN(2) == 0 {
 				*field = &metadatapb.Replicas{Ids: w.replicas()}
 			}

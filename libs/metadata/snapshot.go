@@ -115,6 +115,7 @@ func (p *Partition) Record(topic TopicID) *metadatapb.PartitionRecord {
 		PartitionEpoch:         p.PartitionEpoch,
 		EligibleLeaderReplicas: p.ELR,
 		LastKnownElr:           p.LastKnownELR,
+		OfflineReplicas:        p.Offline,
 	}
 }
 

@@ -63,7 +63,10 @@ type Partition struct {
 	// ISR are the replicas in sync, the leader among them. Without a leader it
 	// holds those that may lead again, or, where eligible leader replicas are in
 	// force, nobody.
-	ISR              []int32
+	ISR []int32
+	// AddingReplicas are the replicas that a reassignment has brought, and
+	// RemovingReplicas those that go when the others are all in sync. One that is
+	// in both was brought by a reassignment that another has replaced.
 	AddingReplicas   []int32
 	RemovingReplicas []int32
 	// ELR are replicas that left the ISR while it was below min.insync.replicas
@@ -71,6 +74,10 @@ type Partition struct {
 	ELR []int32
 	// LastKnownELR is the last leader of a partition that has none.
 	LastKnownELR []int32
+	// Offline are the replicas whose log directory has failed. Such a replica is
+	// not in sync and cannot lead, whatever its node can, until the node registers
+	// anew.
+	Offline []int32
 }
 
 // HasLeader says whether some node leads the partition.
@@ -79,5 +86,14 @@ func (p *Partition) HasLeader() bool { return p.Leader != NoLeader }
 // IsReplica says whether the node is one of the replicas.
 func (p *Partition) IsReplica(node int32) bool { return slices.Contains(p.Replicas, node) }
 
+// IsOffline says whether the node's replica lies in a log directory that has failed.
+func (p *Partition) IsOffline(node int32) bool { return slices.Contains(p.Offline, node) }
+
 // InSync says whether the node is in the ISR.
 func (p *Partition) InSync(node int32) bool { return slices.Contains(p.ISR, node) }
+
+// Reassigning says whether replicas come or go until the partition is where it
+// was reassigned to (KIP-455).
+func (p *Partition) Reassigning() bool {
+	return len(p.AddingReplicas)+len(p.RemovingReplicas) > 0
+}

@@ -514,7 +514,6 @@ type HeartbeatRequest struct {
 	MetadataOffset int64                  `protobuf:"varint,3,opt,name=metadata_offset,json=metadataOffset,proto3" json:"metadata_offset,omitempty"` // the offset of the node's image
 	WantFence      bool                   `protobuf:"varint,4,opt,name=want_fence,json=wantFence,proto3" json:"want_fence,omitempty"`
 	WantShutdown   bool                   `protobuf:"varint,5,opt,name=want_shutdown,json=wantShutdown,proto3" json:"want_shutdown,omitempty"`
-	OfflineLogDirs [][]byte               `protobuf:"bytes,6,rep,name=offline_log_dirs,json=offlineLogDirs,proto3" json:"offline_log_dirs,omitempty"`
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
 }
@@ -582,13 +581,6 @@ func (x *HeartbeatRequest) GetWantShutdown() bool {
 		return x.WantShutdown
 	}
 	return false
-}
-
-func (x *HeartbeatRequest) GetOfflineLogDirs() [][]byte {
-	if x != nil {
-		return x.OfflineLogDirs
-	}
-	return nil
 }
 
 type HeartbeatResponse struct {
@@ -924,6 +916,127 @@ func (x *AlterPartitionResponse) GetMetadataOffset() int64 {
 	return 0
 }
 
+// FailReplicasRequest tells that a log directory of the node has failed, and which replicas were in it (KIP-112, KIP-858).
+type FailReplicasRequest struct {
+	state         protoimpl.MessageState       `protogen:"open.v1"`
+	NodeId        int32                        `protobuf:"varint,1,opt,name=node_id,json=nodeId,proto3" json:"node_id,omitempty"`
+	NodeEpoch     int64                        `protobuf:"varint,2,opt,name=node_epoch,json=nodeEpoch,proto3" json:"node_epoch,omitempty"`
+	Topics        []*FailReplicasRequest_Topic `protobuf:"bytes,3,rep,name=topics,proto3" json:"topics,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *FailReplicasRequest) Reset() {
+	*x = FailReplicasRequest{}
+	mi := &file_control_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *FailReplicasRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*FailReplicasRequest) ProtoMessage() {}
+
+func (x *FailReplicasRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_control_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use FailReplicasRequest.ProtoReflect.Descriptor instead.
+func (*FailReplicasRequest) Descriptor() ([]byte, []int) {
+	return file_control_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *FailReplicasRequest) GetNodeId() int32 {
+	if x != nil {
+		return x.NodeId
+	}
+	return 0
+}
+
+func (x *FailReplicasRequest) GetNodeEpoch() int64 {
+	if x != nil {
+		return x.NodeEpoch
+	}
+	return 0
+}
+
+func (x *FailReplicasRequest) GetTopics() []*FailReplicasRequest_Topic {
+	if x != nil {
+		return x.Topics
+	}
+	return nil
+}
+
+type FailReplicasResponse struct {
+	state          protoimpl.MessageState `protogen:"open.v1"`
+	ErrorCode      int32                  `protobuf:"varint,1,opt,name=error_code,json=errorCode,proto3" json:"error_code,omitempty"` // STALE_BROKER_EPOCH: the node has registered anew meanwhile
+	ErrorMessage   string                 `protobuf:"bytes,2,opt,name=error_message,json=errorMessage,proto3" json:"error_message,omitempty"`
+	MetadataOffset int64                  `protobuf:"varint,3,opt,name=metadata_offset,json=metadataOffset,proto3" json:"metadata_offset,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
+}
+
+func (x *FailReplicasResponse) Reset() {
+	*x = FailReplicasResponse{}
+	mi := &file_control_proto_msgTypes[13]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *FailReplicasResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*FailReplicasResponse) ProtoMessage() {}
+
+func (x *FailReplicasResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_control_proto_msgTypes[13]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use FailReplicasResponse.ProtoReflect.Descriptor instead.
+func (*FailReplicasResponse) Descriptor() ([]byte, []int) {
+	return file_control_proto_rawDescGZIP(), []int{13}
+}
+
+func (x *FailReplicasResponse) GetErrorCode() int32 {
+	if x != nil {
+		return x.ErrorCode
+	}
+	return 0
+}
+
+func (x *FailReplicasResponse) GetErrorMessage() string {
+	if x != nil {
+		return x.ErrorMessage
+	}
+	return ""
+}
+
+func (x *FailReplicasResponse) GetMetadataOffset() int64 {
+	if x != nil {
+		return x.MetadataOffset
+	}
+	return 0
+}
+
 // FetchRequest asks any controller for what follows an image. Zero snapshot_offset asks for record batches after
 // from_offset; a controller that no longer has them answers with the first chunk of a snapshot, and the chunks after it
 // are asked for by snapshot_offset and snapshot_position at that controller's own subject.
@@ -939,7 +1052,7 @@ type FetchRequest struct {
 
 func (x *FetchRequest) Reset() {
 	*x = FetchRequest{}
-	mi := &file_control_proto_msgTypes[12]
+	mi := &file_control_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -951,7 +1064,7 @@ func (x *FetchRequest) String() string {
 func (*FetchRequest) ProtoMessage() {}
 
 func (x *FetchRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_control_proto_msgTypes[12]
+	mi := &file_control_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -964,7 +1077,7 @@ func (x *FetchRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FetchRequest.ProtoReflect.Descriptor instead.
 func (*FetchRequest) Descriptor() ([]byte, []int) {
-	return file_control_proto_rawDescGZIP(), []int{12}
+	return file_control_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *FetchRequest) GetFromOffset() int64 {
@@ -1009,7 +1122,7 @@ type FetchResponse struct {
 
 func (x *FetchResponse) Reset() {
 	*x = FetchResponse{}
-	mi := &file_control_proto_msgTypes[13]
+	mi := &file_control_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1021,7 +1134,7 @@ func (x *FetchResponse) String() string {
 func (*FetchResponse) ProtoMessage() {}
 
 func (x *FetchResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_control_proto_msgTypes[13]
+	mi := &file_control_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1034,7 +1147,7 @@ func (x *FetchResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FetchResponse.ProtoReflect.Descriptor instead.
 func (*FetchResponse) Descriptor() ([]byte, []int) {
-	return file_control_proto_rawDescGZIP(), []int{13}
+	return file_control_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *FetchResponse) GetErrorCode() int32 {
@@ -1090,7 +1203,7 @@ type ProbeRequest struct {
 
 func (x *ProbeRequest) Reset() {
 	*x = ProbeRequest{}
-	mi := &file_control_proto_msgTypes[14]
+	mi := &file_control_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1102,7 +1215,7 @@ func (x *ProbeRequest) String() string {
 func (*ProbeRequest) ProtoMessage() {}
 
 func (x *ProbeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_control_proto_msgTypes[14]
+	mi := &file_control_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1115,7 +1228,7 @@ func (x *ProbeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProbeRequest.ProtoReflect.Descriptor instead.
 func (*ProbeRequest) Descriptor() ([]byte, []int) {
-	return file_control_proto_rawDescGZIP(), []int{14}
+	return file_control_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *ProbeRequest) GetNodeId() int32 {
@@ -1142,7 +1255,7 @@ type ProbeResponse struct {
 
 func (x *ProbeResponse) Reset() {
 	*x = ProbeResponse{}
-	mi := &file_control_proto_msgTypes[15]
+	mi := &file_control_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1154,7 +1267,7 @@ func (x *ProbeResponse) String() string {
 func (*ProbeResponse) ProtoMessage() {}
 
 func (x *ProbeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_control_proto_msgTypes[15]
+	mi := &file_control_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1167,7 +1280,7 @@ func (x *ProbeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProbeResponse.ProtoReflect.Descriptor instead.
 func (*ProbeResponse) Descriptor() ([]byte, []int) {
-	return file_control_proto_rawDescGZIP(), []int{15}
+	return file_control_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *ProbeResponse) GetRefused() bool {
@@ -1194,7 +1307,7 @@ type AlterPartitionRequest_Replica struct {
 
 func (x *AlterPartitionRequest_Replica) Reset() {
 	*x = AlterPartitionRequest_Replica{}
-	mi := &file_control_proto_msgTypes[16]
+	mi := &file_control_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1206,7 +1319,7 @@ func (x *AlterPartitionRequest_Replica) String() string {
 func (*AlterPartitionRequest_Replica) ProtoMessage() {}
 
 func (x *AlterPartitionRequest_Replica) ProtoReflect() protoreflect.Message {
-	mi := &file_control_proto_msgTypes[16]
+	mi := &file_control_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1249,7 +1362,7 @@ type AlterPartitionRequest_Partition struct {
 
 func (x *AlterPartitionRequest_Partition) Reset() {
 	*x = AlterPartitionRequest_Partition{}
-	mi := &file_control_proto_msgTypes[17]
+	mi := &file_control_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1261,7 +1374,7 @@ func (x *AlterPartitionRequest_Partition) String() string {
 func (*AlterPartitionRequest_Partition) ProtoMessage() {}
 
 func (x *AlterPartitionRequest_Partition) ProtoReflect() protoreflect.Message {
-	mi := &file_control_proto_msgTypes[17]
+	mi := &file_control_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1322,7 +1435,7 @@ type AlterPartitionRequest_Topic struct {
 
 func (x *AlterPartitionRequest_Topic) Reset() {
 	*x = AlterPartitionRequest_Topic{}
-	mi := &file_control_proto_msgTypes[18]
+	mi := &file_control_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1334,7 +1447,7 @@ func (x *AlterPartitionRequest_Topic) String() string {
 func (*AlterPartitionRequest_Topic) ProtoMessage() {}
 
 func (x *AlterPartitionRequest_Topic) ProtoReflect() protoreflect.Message {
-	mi := &file_control_proto_msgTypes[18]
+	mi := &file_control_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1379,7 +1492,7 @@ type AlterPartitionResponse_Partition struct {
 
 func (x *AlterPartitionResponse_Partition) Reset() {
 	*x = AlterPartitionResponse_Partition{}
-	mi := &file_control_proto_msgTypes[19]
+	mi := &file_control_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1391,7 +1504,7 @@ func (x *AlterPartitionResponse_Partition) String() string {
 func (*AlterPartitionResponse_Partition) ProtoMessage() {}
 
 func (x *AlterPartitionResponse_Partition) ProtoReflect() protoreflect.Message {
-	mi := &file_control_proto_msgTypes[19]
+	mi := &file_control_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1466,7 +1579,7 @@ type AlterPartitionResponse_Topic struct {
 
 func (x *AlterPartitionResponse_Topic) Reset() {
 	*x = AlterPartitionResponse_Topic{}
-	mi := &file_control_proto_msgTypes[20]
+	mi := &file_control_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1478,7 +1591,7 @@ func (x *AlterPartitionResponse_Topic) String() string {
 func (*AlterPartitionResponse_Topic) ProtoMessage() {}
 
 func (x *AlterPartitionResponse_Topic) ProtoReflect() protoreflect.Message {
-	mi := &file_control_proto_msgTypes[20]
+	mi := &file_control_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1508,6 +1621,58 @@ func (x *AlterPartitionResponse_Topic) GetPartitions() []*AlterPartitionResponse
 	return nil
 }
 
+type FailReplicasRequest_Topic struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	TopicId       []byte                 `protobuf:"bytes,1,opt,name=topic_id,json=topicId,proto3" json:"topic_id,omitempty"`
+	Partitions    []int32                `protobuf:"varint,2,rep,packed,name=partitions,proto3" json:"partitions,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *FailReplicasRequest_Topic) Reset() {
+	*x = FailReplicasRequest_Topic{}
+	mi := &file_control_proto_msgTypes[23]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *FailReplicasRequest_Topic) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*FailReplicasRequest_Topic) ProtoMessage() {}
+
+func (x *FailReplicasRequest_Topic) ProtoReflect() protoreflect.Message {
+	mi := &file_control_proto_msgTypes[23]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use FailReplicasRequest_Topic.ProtoReflect.Descriptor instead.
+func (*FailReplicasRequest_Topic) Descriptor() ([]byte, []int) {
+	return file_control_proto_rawDescGZIP(), []int{12, 0}
+}
+
+func (x *FailReplicasRequest_Topic) GetTopicId() []byte {
+	if x != nil {
+		return x.TopicId
+	}
+	return nil
+}
+
+func (x *FailReplicasRequest_Topic) GetPartitions() []int32 {
+	if x != nil {
+		return x.Partitions
+	}
+	return nil
+}
+
 type FetchResponse_Batch struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Offset        int64                  `protobuf:"varint,1,opt,name=offset,proto3" json:"offset,omitempty"`
@@ -1518,7 +1683,7 @@ type FetchResponse_Batch struct {
 
 func (x *FetchResponse_Batch) Reset() {
 	*x = FetchResponse_Batch{}
-	mi := &file_control_proto_msgTypes[21]
+	mi := &file_control_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1530,7 +1695,7 @@ func (x *FetchResponse_Batch) String() string {
 func (*FetchResponse_Batch) ProtoMessage() {}
 
 func (x *FetchResponse_Batch) ProtoReflect() protoreflect.Message {
-	mi := &file_control_proto_msgTypes[21]
+	mi := &file_control_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1543,7 +1708,7 @@ func (x *FetchResponse_Batch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FetchResponse_Batch.ProtoReflect.Descriptor instead.
 func (*FetchResponse_Batch) Descriptor() ([]byte, []int) {
-	return file_control_proto_rawDescGZIP(), []int{13, 0}
+	return file_control_proto_rawDescGZIP(), []int{15, 0}
 }
 
 func (x *FetchResponse_Batch) GetOffset() int64 {
@@ -1572,7 +1737,7 @@ type FetchResponse_SnapshotChunk struct {
 
 func (x *FetchResponse_SnapshotChunk) Reset() {
 	*x = FetchResponse_SnapshotChunk{}
-	mi := &file_control_proto_msgTypes[22]
+	mi := &file_control_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1584,7 +1749,7 @@ func (x *FetchResponse_SnapshotChunk) String() string {
 func (*FetchResponse_SnapshotChunk) ProtoMessage() {}
 
 func (x *FetchResponse_SnapshotChunk) ProtoReflect() protoreflect.Message {
-	mi := &file_control_proto_msgTypes[22]
+	mi := &file_control_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1597,7 +1762,7 @@ func (x *FetchResponse_SnapshotChunk) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FetchResponse_SnapshotChunk.ProtoReflect.Descriptor instead.
 func (*FetchResponse_SnapshotChunk) Descriptor() ([]byte, []int) {
-	return file_control_proto_rawDescGZIP(), []int{13, 1}
+	return file_control_proto_rawDescGZIP(), []int{15, 1}
 }
 
 func (x *FetchResponse_SnapshotChunk) GetOffset() int64 {
@@ -1678,7 +1843,7 @@ const file_control_proto_rawDesc = "" +
 	"\n" +
 	"cluster_id\x18\x04 \x01(\tR\tclusterId\x12'\n" +
 	"\x0fmetadata_offset\x18\x05 \x01(\x03R\x0emetadataOffset\x12,\n" +
-	"\x12session_timeout_ms\x18\x06 \x01(\x05R\x10sessionTimeoutMs\"\xe1\x01\n" +
+	"\x12session_timeout_ms\x18\x06 \x01(\x05R\x10sessionTimeoutMs\"\xbd\x01\n" +
 	"\x10HeartbeatRequest\x12\x17\n" +
 	"\anode_id\x18\x01 \x01(\x05R\x06nodeId\x12\x1d\n" +
 	"\n" +
@@ -1686,8 +1851,7 @@ const file_control_proto_rawDesc = "" +
 	"\x0fmetadata_offset\x18\x03 \x01(\x03R\x0emetadataOffset\x12\x1d\n" +
 	"\n" +
 	"want_fence\x18\x04 \x01(\bR\twantFence\x12#\n" +
-	"\rwant_shutdown\x18\x05 \x01(\bR\fwantShutdown\x12(\n" +
-	"\x10offline_log_dirs\x18\x06 \x03(\fR\x0eofflineLogDirs\"\xe8\x01\n" +
+	"\rwant_shutdown\x18\x05 \x01(\bR\fwantShutdownJ\x04\b\x06\x10\a\"\xe8\x01\n" +
 	"\x11HeartbeatResponse\x12\x1d\n" +
 	"\n" +
 	"error_code\x18\x01 \x01(\x05R\terrorCode\x12#\n" +
@@ -1746,7 +1910,22 @@ const file_control_proto_rawDesc = "" +
 	"\btopic_id\x18\x01 \x01(\fR\atopicId\x12R\n" +
 	"\n" +
 	"partitions\x18\x02 \x03(\v22.cauce.control.v1.AlterPartitionResponse.PartitionR\n" +
-	"partitions\"\xa2\x01\n" +
+	"partitions\"\xd6\x01\n" +
+	"\x13FailReplicasRequest\x12\x17\n" +
+	"\anode_id\x18\x01 \x01(\x05R\x06nodeId\x12\x1d\n" +
+	"\n" +
+	"node_epoch\x18\x02 \x01(\x03R\tnodeEpoch\x12C\n" +
+	"\x06topics\x18\x03 \x03(\v2+.cauce.control.v1.FailReplicasRequest.TopicR\x06topics\x1aB\n" +
+	"\x05Topic\x12\x19\n" +
+	"\btopic_id\x18\x01 \x01(\fR\atopicId\x12\x1e\n" +
+	"\n" +
+	"partitions\x18\x02 \x03(\x05R\n" +
+	"partitions\"\x83\x01\n" +
+	"\x14FailReplicasResponse\x12\x1d\n" +
+	"\n" +
+	"error_code\x18\x01 \x01(\x05R\terrorCode\x12#\n" +
+	"\rerror_message\x18\x02 \x01(\tR\ferrorMessage\x12'\n" +
+	"\x0fmetadata_offset\x18\x03 \x01(\x03R\x0emetadataOffset\"\xa2\x01\n" +
 	"\fFetchRequest\x12\x1f\n" +
 	"\vfrom_offset\x18\x01 \x01(\x03R\n" +
 	"fromOffset\x12\x1b\n" +
@@ -1790,7 +1969,7 @@ func file_control_proto_rawDescGZIP() []byte {
 	return file_control_proto_rawDescData
 }
 
-var file_control_proto_msgTypes = make([]protoimpl.MessageInfo, 23)
+var file_control_proto_msgTypes = make([]protoimpl.MessageInfo, 26)
 var file_control_proto_goTypes = []any{
 	(*AdminRequest)(nil),                     // 0: cauce.control.v1.AdminRequest
 	(*AdminResponse)(nil),                    // 1: cauce.control.v1.AdminResponse
@@ -1804,33 +1983,37 @@ var file_control_proto_goTypes = []any{
 	(*AllocateProducerIdsResponse)(nil),      // 9: cauce.control.v1.AllocateProducerIdsResponse
 	(*AlterPartitionRequest)(nil),            // 10: cauce.control.v1.AlterPartitionRequest
 	(*AlterPartitionResponse)(nil),           // 11: cauce.control.v1.AlterPartitionResponse
-	(*FetchRequest)(nil),                     // 12: cauce.control.v1.FetchRequest
-	(*FetchResponse)(nil),                    // 13: cauce.control.v1.FetchResponse
-	(*ProbeRequest)(nil),                     // 14: cauce.control.v1.ProbeRequest
-	(*ProbeResponse)(nil),                    // 15: cauce.control.v1.ProbeResponse
-	(*AlterPartitionRequest_Replica)(nil),    // 16: cauce.control.v1.AlterPartitionRequest.Replica
-	(*AlterPartitionRequest_Partition)(nil),  // 17: cauce.control.v1.AlterPartitionRequest.Partition
-	(*AlterPartitionRequest_Topic)(nil),      // 18: cauce.control.v1.AlterPartitionRequest.Topic
-	(*AlterPartitionResponse_Partition)(nil), // 19: cauce.control.v1.AlterPartitionResponse.Partition
-	(*AlterPartitionResponse_Topic)(nil),     // 20: cauce.control.v1.AlterPartitionResponse.Topic
-	(*FetchResponse_Batch)(nil),              // 21: cauce.control.v1.FetchResponse.Batch
-	(*FetchResponse_SnapshotChunk)(nil),      // 22: cauce.control.v1.FetchResponse.SnapshotChunk
+	(*FailReplicasRequest)(nil),              // 12: cauce.control.v1.FailReplicasRequest
+	(*FailReplicasResponse)(nil),             // 13: cauce.control.v1.FailReplicasResponse
+	(*FetchRequest)(nil),                     // 14: cauce.control.v1.FetchRequest
+	(*FetchResponse)(nil),                    // 15: cauce.control.v1.FetchResponse
+	(*ProbeRequest)(nil),                     // 16: cauce.control.v1.ProbeRequest
+	(*ProbeResponse)(nil),                    // 17: cauce.control.v1.ProbeResponse
+	(*AlterPartitionRequest_Replica)(nil),    // 18: cauce.control.v1.AlterPartitionRequest.Replica
+	(*AlterPartitionRequest_Partition)(nil),  // 19: cauce.control.v1.AlterPartitionRequest.Partition
+	(*AlterPartitionRequest_Topic)(nil),      // 20: cauce.control.v1.AlterPartitionRequest.Topic
+	(*AlterPartitionResponse_Partition)(nil), // 21: cauce.control.v1.AlterPartitionResponse.Partition
+	(*AlterPartitionResponse_Topic)(nil),     // 22: cauce.control.v1.AlterPartitionResponse.Topic
+	(*FailReplicasRequest_Topic)(nil),        // 23: cauce.control.v1.FailReplicasRequest.Topic
+	(*FetchResponse_Batch)(nil),              // 24: cauce.control.v1.FetchResponse.Batch
+	(*FetchResponse_SnapshotChunk)(nil),      // 25: cauce.control.v1.FetchResponse.SnapshotChunk
 }
 var file_control_proto_depIdxs = []int32{
 	2,  // 0: cauce.control.v1.RegisterRequest.listeners:type_name -> cauce.control.v1.Listener
 	3,  // 1: cauce.control.v1.RegisterRequest.features:type_name -> cauce.control.v1.FeatureRange
-	18, // 2: cauce.control.v1.AlterPartitionRequest.topics:type_name -> cauce.control.v1.AlterPartitionRequest.Topic
-	20, // 3: cauce.control.v1.AlterPartitionResponse.topics:type_name -> cauce.control.v1.AlterPartitionResponse.Topic
-	21, // 4: cauce.control.v1.FetchResponse.batches:type_name -> cauce.control.v1.FetchResponse.Batch
-	22, // 5: cauce.control.v1.FetchResponse.snapshot:type_name -> cauce.control.v1.FetchResponse.SnapshotChunk
-	16, // 6: cauce.control.v1.AlterPartitionRequest.Partition.isr:type_name -> cauce.control.v1.AlterPartitionRequest.Replica
-	17, // 7: cauce.control.v1.AlterPartitionRequest.Topic.partitions:type_name -> cauce.control.v1.AlterPartitionRequest.Partition
-	19, // 8: cauce.control.v1.AlterPartitionResponse.Topic.partitions:type_name -> cauce.control.v1.AlterPartitionResponse.Partition
-	9,  // [9:9] is the sub-list for method output_type
-	9,  // [9:9] is the sub-list for method input_type
-	9,  // [9:9] is the sub-list for extension type_name
-	9,  // [9:9] is the sub-list for extension extendee
-	0,  // [0:9] is the sub-list for field type_name
+	20, // 2: cauce.control.v1.AlterPartitionRequest.topics:type_name -> cauce.control.v1.AlterPartitionRequest.Topic
+	22, // 3: cauce.control.v1.AlterPartitionResponse.topics:type_name -> cauce.control.v1.AlterPartitionResponse.Topic
+	23, // 4: cauce.control.v1.FailReplicasRequest.topics:type_name -> cauce.control.v1.FailReplicasRequest.Topic
+	24, // 5: cauce.control.v1.FetchResponse.batches:type_name -> cauce.control.v1.FetchResponse.Batch
+	25, // 6: cauce.control.v1.FetchResponse.snapshot:type_name -> cauce.control.v1.FetchResponse.SnapshotChunk
+	18, // 7: cauce.control.v1.AlterPartitionRequest.Partition.isr:type_name -> cauce.control.v1.AlterPartitionRequest.Replica
+	19, // 8: cauce.control.v1.AlterPartitionRequest.Topic.partitions:type_name -> cauce.control.v1.AlterPartitionRequest.Partition
+	21, // 9: cauce.control.v1.AlterPartitionResponse.Topic.partitions:type_name -> cauce.control.v1.AlterPartitionResponse.Partition
+	10, // [10:10] is the sub-list for method output_type
+	10, // [10:10] is the sub-list for method input_type
+	10, // [10:10] is the sub-list for extension type_name
+	10, // [10:10] is the sub-list for extension extendee
+	0,  // [0:10] is the sub-list for field type_name
 }
 
 func init() { file_control_proto_init() }
@@ -1844,7 +2027,7 @@ func file_control_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_control_proto_rawDesc), len(file_control_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   23,
+			NumMessages:   26,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -13,6 +13,7 @@ var (
 	Heartbeat           = bus.NewEndpoint[*HeartbeatRequest, *HeartbeatResponse]("cauce.controller.heartbeat")
 	AllocateProducerIds = bus.NewEndpoint[*AllocateProducerIdsRequest, *AllocateProducerIdsResponse]("cauce.controller.producerids")
 	AlterPartition      = bus.NewEndpoint[*AlterPartitionRequest, *AlterPartitionResponse]("cauce.controller.alterpartition")
+	FailReplicas        = bus.NewEndpoint[*FailReplicasRequest, *FailReplicasResponse]("cauce.controller.failreplicas")
 )
 
 // Fetch is served by every controller: shared at the endpoint itself, and by each alone At its id.

@@ -856,8 +856,11 @@ type PartitionRecord struct {
 	PartitionEpoch         int32   `protobuf:"varint,10,opt,name=partition_epoch,json=partitionEpoch,proto3" json:"partition_epoch,omitempty"`
 	EligibleLeaderReplicas []int32 `protobuf:"varint,11,rep,packed,name=eligible_leader_replicas,json=eligibleLeaderReplicas,proto3" json:"eligible_leader_replicas,omitempty"`
 	LastKnownElr           []int32 `protobuf:"varint,12,rep,packed,name=last_known_elr,json=lastKnownElr,proto3" json:"last_known_elr,omitempty"`
-	unknownFields          protoimpl.UnknownFields
-	sizeCache              protoimpl.SizeCache
+	// Replicas whose log directory has failed, until their node registers anew.
+	// Kafka derives them from the directories of replicas (KIP-858).
+	OfflineReplicas []int32 `protobuf:"varint,13,rep,packed,name=offline_replicas,json=offlineReplicas,proto3" json:"offline_replicas,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
 }
 
 func (x *PartitionRecord) Reset() {
@@ -974,6 +977,13 @@ func (x *PartitionRecord) GetLastKnownElr() []int32 {
 	return nil
 }
 
+func (x *PartitionRecord) GetOfflineReplicas() []int32 {
+	if x != nil {
+		return x.OfflineReplicas
+	}
+	return nil
+}
+
 // Replicas is a list of node ids that may be absent as well as empty.
 type Replicas struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1034,6 +1044,7 @@ type PartitionChangeRecord struct {
 	LeaderRecoveryState    *int32    `protobuf:"varint,8,opt,name=leader_recovery_state,json=leaderRecoveryState,proto3,oneof" json:"leader_recovery_state,omitempty"`
 	EligibleLeaderReplicas *Replicas `protobuf:"bytes,9,opt,name=eligible_leader_replicas,json=eligibleLeaderReplicas,proto3" json:"eligible_leader_replicas,omitempty"`
 	LastKnownElr           *Replicas `protobuf:"bytes,10,opt,name=last_known_elr,json=lastKnownElr,proto3" json:"last_known_elr,omitempty"`
+	OfflineReplicas        *Replicas `protobuf:"bytes,11,opt,name=offline_replicas,json=offlineReplicas,proto3" json:"offline_replicas,omitempty"`
 	unknownFields          protoimpl.UnknownFields
 	sizeCache              protoimpl.SizeCache
 }
@@ -1134,6 +1145,13 @@ func (x *PartitionChangeRecord) GetEligibleLeaderReplicas() *Replicas {
 func (x *PartitionChangeRecord) GetLastKnownElr() *Replicas {
 	if x != nil {
 		return x.LastKnownElr
+	}
+	return nil
+}
+
+func (x *PartitionChangeRecord) GetOfflineReplicas() *Replicas {
+	if x != nil {
+		return x.OfflineReplicas
 	}
 	return nil
 }
@@ -1709,7 +1727,7 @@ const file_metadata_proto_rawDesc = "" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x19\n" +
 	"\btopic_id\x18\x02 \x01(\fR\atopicId\".\n" +
 	"\x11RemoveTopicRecord\x12\x19\n" +
-	"\btopic_id\x18\x01 \x01(\fR\atopicId\"\xcb\x03\n" +
+	"\btopic_id\x18\x01 \x01(\fR\atopicId\"\xf6\x03\n" +
 	"\x0fPartitionRecord\x12!\n" +
 	"\fpartition_id\x18\x01 \x01(\x05R\vpartitionId\x12\x19\n" +
 	"\btopic_id\x18\x02 \x01(\fR\atopicId\x12\x1a\n" +
@@ -1723,9 +1741,10 @@ const file_metadata_proto_rawDesc = "" +
 	"\x0fpartition_epoch\x18\n" +
 	" \x01(\x05R\x0epartitionEpoch\x128\n" +
 	"\x18eligible_leader_replicas\x18\v \x03(\x05R\x16eligibleLeaderReplicas\x12$\n" +
-	"\x0elast_known_elr\x18\f \x03(\x05R\flastKnownElr\"\x1c\n" +
+	"\x0elast_known_elr\x18\f \x03(\x05R\flastKnownElr\x12)\n" +
+	"\x10offline_replicas\x18\r \x03(\x05R\x0fofflineReplicas\"\x1c\n" +
 	"\bReplicas\x12\x10\n" +
-	"\x03ids\x18\x01 \x03(\x05R\x03ids\"\xd0\x04\n" +
+	"\x03ids\x18\x01 \x03(\x05R\x03ids\"\x95\x05\n" +
 	"\x15PartitionChangeRecord\x12!\n" +
 	"\fpartition_id\x18\x01 \x01(\x05R\vpartitionId\x12\x19\n" +
 	"\btopic_id\x18\x02 \x01(\fR\atopicId\x12*\n" +
@@ -1737,7 +1756,8 @@ const file_metadata_proto_rawDesc = "" +
 	"\x15leader_recovery_state\x18\b \x01(\x05H\x01R\x13leaderRecoveryState\x88\x01\x01\x12R\n" +
 	"\x18eligible_leader_replicas\x18\t \x01(\v2\x18.cauce.metadata.ReplicasR\x16eligibleLeaderReplicas\x12>\n" +
 	"\x0elast_known_elr\x18\n" +
-	" \x01(\v2\x18.cauce.metadata.ReplicasR\flastKnownElrB\t\n" +
+	" \x01(\v2\x18.cauce.metadata.ReplicasR\flastKnownElr\x12C\n" +
+	"\x10offline_replicas\x18\v \x01(\v2\x18.cauce.metadata.ReplicasR\x0fofflineReplicasB\t\n" +
 	"\a_leaderB\x18\n" +
 	"\x16_leader_recovery_state\"\x91\x01\n" +
 	"\fConfigRecord\x12#\n" +
@@ -1840,12 +1860,13 @@ var file_metadata_proto_depIdxs = []int32{
 	10, // 21: cauce.metadata.PartitionChangeRecord.adding_replicas:type_name -> cauce.metadata.Replicas
 	10, // 22: cauce.metadata.PartitionChangeRecord.eligible_leader_replicas:type_name -> cauce.metadata.Replicas
 	10, // 23: cauce.metadata.PartitionChangeRecord.last_known_elr:type_name -> cauce.metadata.Replicas
-	14, // 24: cauce.metadata.ClientQuotaRecord.entity:type_name -> cauce.metadata.ClientQuotaEntity
-	25, // [25:25] is the sub-list for method output_type
-	25, // [25:25] is the sub-list for method input_type
-	25, // [25:25] is the sub-list for extension type_name
-	25, // [25:25] is the sub-list for extension extendee
-	0,  // [0:25] is the sub-list for field type_name
+	10, // 24: cauce.metadata.PartitionChangeRecord.offline_replicas:type_name -> cauce.metadata.Replicas
+	14, // 25: cauce.metadata.ClientQuotaRecord.entity:type_name -> cauce.metadata.ClientQuotaEntity
+	26, // [26:26] is the sub-list for method output_type
+	26, // [26:26] is the sub-list for method input_type
+	26, // [26:26] is the sub-list for extension type_name
+	26, // [26:26] is the sub-list for extension extendee
+	0,  // [0:26] is the sub-list for field type_name
 }
 
 func init() { file_metadata_proto_init() }
