@@ -32,21 +32,21 @@ var ErrUnexpectedOffset = errors.New("batches do not continue the log")
 // (CorruptMessage, InvalidRecord, InvalidTimestamp, MessageTooLarge, RecordListTooLarge, UnsupportedCompressionType,
 // OutOfOrderSequenceNumber, InvalidProducerEpoch, InvalidTxnState, KafkaStorageError) and may carry a *RecordError.
 func (l *Log) Append(batch []byte, leaderEpoch int32, nowMs int64) (AppendInfo, error) {
-	return l.appendLeader(batch, nil, leaderEpoch, nowMs, fromClient)
+	return l.appendLeader(batch, nil, leaderEpoch, nowMs, writer{origin: fromClient})
 }
 
 // AppendReceived is Append for a batch whose checksum from record.AttributesAt on was taken as it was received.
 func (l *Log) AppendReceived(batch []byte, checksum uint32, leaderEpoch int32, nowMs int64) (AppendInfo, error) {
-	return l.appendLeader(batch, &checksum, leaderEpoch, nowMs, fromClient)
+	return l.appendLeader(batch, &checksum, leaderEpoch, nowMs, writer{origin: fromClient})
 }
 
 // AppendAsCoordinator is Append for batches written on behalf of a coordinator: control batches (transaction markers)
 // are allowed and sequence numbers are not checked. It adds TransactionCoordinatorFenced to the errors.
 func (l *Log) AppendAsCoordinator(batch []byte, leaderEpoch int32, nowMs int64) (AppendInfo, error) {
-	return l.appendLeader(batch, nil, leaderEpoch, nowMs, fromCoordinator)
+	return l.appendLeader(batch, nil, leaderEpoch, nowMs, writer{origin: fromCoordinator})
 }
 
-func (l *Log) appendLeader(raw []byte, checksum *uint32, leaderEpoch int32, nowMs int64, from origin) (AppendInfo, error) {
+func (l *Log) appendLeader(raw []byte, checksum *uint32, leaderEpoch int32, nowMs int64, w writer) (AppendInfo, error) {
 	if err := l.Err(); err != nil {
 		return AppendInfo{}, err
 	}
@@ -62,7 +62,7 @@ func (l *Log) appendLeader(raw []byte, checksum *uint32, leaderEpoch int32, nowM
 		return AppendInfo{}, fmt.Errorf("%d bytes follow the batch: %w", len(rest), kerr.InvalidRecord)
 	}
 	c := l.config.Load()
-	if b, err = prepare(b, checksum, c, nowMs, from); err != nil {
+	if b, err = prepare(b, checksum, c, nowMs, w); err != nil {
 		return AppendInfo{}, err
 	}
 	if l.nameless.Load() {
@@ -70,7 +70,7 @@ func (l *Log) appendLeader(raw []byte, checksum *uint32, leaderEpoch int32, nowM
 			return AppendInfo{}, err
 		}
 	}
-	info, err := l.appendOne(b, c, leaderEpoch, nowMs, from)
+	info, err := l.appendOne(b, c, leaderEpoch, nowMs, w)
 	if err != nil {
 		return AppendInfo{}, err
 	}
@@ -86,12 +86,12 @@ func (l *Log) appendLeader(raw []byte, checksum *uint32, leaderEpoch int32, nowM
 
 // prepare does all that needs no lock: it validates the batch and gives it the codec and timestamps that the topic
 // wants, in place unless its codec changes.
-func prepare(b record.Batch, checksum *uint32, c *Config, nowMs int64, from origin) (record.Batch, error) {
+func prepare(b record.Batch, checksum *uint32, c *Config, nowMs int64, w writer) (record.Batch, error) {
 	o := record.ValidateOptions{
 		MaxBytes:     c.MaxMessageBytes,
 		Checksum:     checksum,
 		Strict:       c.StrictValidation,
-		AllowControl: from != fromClient,
+		AllowControl: !w.isClient(),
 		RequireKeys:  c.Compact && !b.IsControl(),
 
 		MaxRecordBytes: c.MaxDecompressedMessageBytes,
@@ -128,14 +128,14 @@ func timestampLimits(c *Config, nowMs int64) (minMs, maxMs int64) {
 }
 
 // appendOne is the part of an append under the mutex.
-func (l *Log) appendOne(b record.Batch, c *Config, leaderEpoch int32, nowMs int64, from origin) (AppendInfo, error) {
+func (l *Log) appendOne(b record.Batch, c *Config, leaderEpoch int32, nowMs int64, w writer) (AppendInfo, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if err := l.Err(); err != nil {
 		return AppendInfo{}, err
 	}
 	if b.ProducerID() >= 0 {
-		duplicate, err := l.producers.check(b, from)
+		duplicate, err := l.producers.check(b, w)
 		if err != nil {
 			return AppendInfo{}, err
 		}

@@ -187,7 +187,7 @@ type compression struct {
 // convert gives the batch the codec that the topic wants. It returns b itself, or a new batch that is checked against
 // max.message.bytes again.
 func convert(b record.Batch, c *Config) (record.Batch, error) {
-	if c.compression.asSent {
+	if c.compression.asSent || b.IsControl() {
 		return b, nil
 	}
 	out, err := record.Recompress(b, c.compression.codec, c.compression.level)

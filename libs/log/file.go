@@ -108,6 +108,7 @@ type Slice struct {
 	at   int64
 	size int
 	more bool // the segment is not the last one that the reader may see
+	upTo int64
 }
 
 // File is the segment's file, for sendfile with an explicit offset only: it is shared, and must not be used after
@@ -121,6 +122,9 @@ func (s Slice) File() *os.File {
 
 // More says that what the reader may see goes on in a later segment, whatever the range had room for.
 func (s Slice) More() bool { return s.more }
+
+// UpTo is an offset that no record of the range reaches, as AbortedTxns wants it. Only reads of committed records know it.
+func (s Slice) UpTo() int64 { return s.upTo }
 
 // Position is where the range begins in File, in bytes.
 func (s Slice) Position() int64 { return s.at }

@@ -37,6 +37,16 @@ func (x *offsetIndex) before(pos int64) (int64, error) {
 	return int64(int32(binary.BigEndian.Uint32(e[4:]))), nil
 }
 
+// after is the last offset of a batch that begins at pos or behind it; false when the index knows none.
+func (x *offsetIndex) after(pos int64) (offset int64, ok bool, err error) {
+	n, _, err := x.search(pos-1, 4, 4)
+	if err != nil || n+1 >= x.entries() {
+		return 0, false, err
+	}
+	e, err := x.at(n + 1)
+	return x.file.seg.base + int64(int32(binary.BigEndian.Uint32(e[:]))), err == nil, err
+}
+
 // last is the newest entry; the base and 0 when there is none.
 func (x *offsetIndex) last() (offset, pos int64, err error) {
 	n := x.entries()

@@ -14,10 +14,19 @@ import (
 type origin int8
 
 const (
-	fromClient origin = iota
-	fromCoordinator
-	fromLeader // replication or replay: the leader has checked it
+	fromClient      origin = iota
+	fromVerified           // a client whose transactions the coordinator is asked about
+	fromCoordinator        // no sequence numbers, but control batches
 )
+
+// writer is who appends a batch as leader.
+type writer struct {
+	origin     origin
+	txnVersion int8  // of the transaction that a marker ends (Kafka feature transaction.version)
+	guard      Guard // of who is verified
+}
+
+func (w writer) isClient() bool { return w.origin != fromCoordinator }
 
 // batchesKept is how many batches of a producer are remembered to recognise what it sends again; an idempotent producer
 // has at most five requests in flight.
@@ -125,6 +134,9 @@ type producers struct {
 	// open are the transactions without a marker, unreplicated those whose marker is not below the high watermark yet;
 	// both by first offset.
 	open, unreplicated []txn
+
+	verifying map[int64]verification // by producer id; nil for none
+	guards    uint64                 // handed out so far
 }
 
 func (s *producers) find(id int64) (int, bool) {
@@ -149,28 +161,29 @@ func (s *producers) getOrAdd(id int64) *producer {
 
 // check tells whether the batch may be appended. A batch that is there already is no error but its memory. The error
 // wraps kerr.InvalidProducerEpoch, OutOfOrderSequenceNumber, InvalidTxnState or TransactionCoordinatorFenced.
-func (s *producers) check(b record.Batch, from origin) (duplicate *batchMeta, err error) {
+func (s *producers) check(b record.Batch, w writer) (duplicate *batchMeta, err error) {
 	p := s.get(b.ProducerID())
-	if p == nil {
-		// Nothing is known, be it a new producer or one whose state has expired: any sequence number may begin (KIP-360).
-		return nil, nil
-	}
-	if from == fromClient {
+	if p != nil && w.isClient() {
 		if m := p.find(b); m != nil {
 			return m, nil
 		}
+	}
+	if w.origin == fromVerified && b.IsTransactional() && !p.continues(b) {
+		if err := s.checkVerified(b, w.guard); err != nil {
+			return nil, err
+		}
+	}
+	if p == nil {
+		// Nothing is known, be it a new producer or one whose state has expired: any sequence number may begin (KIP-360).
+		return nil, nil
 	}
 	if b.ProducerEpoch() < p.epoch {
 		return nil, fmt.Errorf("producer %d sent epoch %d after %d: %w", p.id, b.ProducerEpoch(), p.epoch, kerr.InvalidProducerEpoch)
 	}
 	if b.IsControl() {
-		m, ok, err := b.Marker()
-		if ok && m.CoordinatorEpoch < p.coordinatorEpoch {
-			err = fmt.Errorf("marker of coordinator epoch %d after %d: %w", m.CoordinatorEpoch, p.coordinatorEpoch, kerr.TransactionCoordinatorFenced)
-		}
-		return nil, err
+		return nil, p.checkMarker(b, w.txnVersion)
 	}
-	if from == fromClient {
+	if w.isClient() {
 		if err := p.checkSequence(b); err != nil {
 			return nil, err
 		}
@@ -179,6 +192,24 @@ func (s *producers) check(b record.Batch, from origin) (duplicate *batchMeta, er
 		return nil, fmt.Errorf("producer %d has a transaction open and sent a batch outside it: %w", p.id, kerr.InvalidTxnState)
 	}
 	return nil, nil
+}
+
+// perTxnEpochs is the first transaction.version in which each transaction has a producer epoch of its own, and its marker
+// one that is greater (KIP-890).
+const perTxnEpochs = 2
+
+// checkMarker tells whether the marker may end what the producer has here.
+func (p *producer) checkMarker(b record.Batch, txnVersion int8) error {
+	m, ok, err := b.Marker()
+	switch {
+	case err != nil || !ok:
+		return err
+	case m.CoordinatorEpoch < p.coordinatorEpoch:
+		return fmt.Errorf("marker of coordinator epoch %d after %d: %w", m.CoordinatorEpoch, p.coordinatorEpoch, kerr.TransactionCoordinatorFenced)
+	case txnVersion >= perTxnEpochs && p.txnStart >= 0 && b.ProducerEpoch() == p.epoch:
+		return fmt.Errorf("marker of producer %d and epoch %d comes after its transaction: %w", p.id, p.epoch, kerr.InvalidProducerEpoch)
+	}
+	return nil
 }
 
 func (p *producer) checkSequence(b record.Batch) error {
@@ -209,6 +240,7 @@ func (s *producers) apply(b record.Batch) (aborted abortedTxn, isAbort bool) {
 	p.lastMs = b.MaxTimestamp()
 	p.keep(metaOf(b))
 	if b.IsTransactional() && p.txnStart < 0 {
+		delete(s.verifying, p.id)
 		p.txnStart = b.BaseOffset()
 		s.open = append(s.open, txn{producerID: p.id, first: b.BaseOffset()})
 	}
@@ -222,6 +254,7 @@ func (s *producers) applyMarker(b record.Batch) (aborted abortedTxn, isAbort boo
 		return aborted, false
 	}
 	p := s.getOrAdd(b.ProducerID())
+	delete(s.verifying, p.id)
 	start := p.txnStart
 	p.setEpoch(b.ProducerEpoch())
 	p.coordinatorEpoch, p.lastMs, p.txnStart = m.CoordinatorEpoch, b.MaxTimestamp(), -1
@@ -270,6 +303,7 @@ func (s *producers) expire(nowMs, afterMs int64) {
 	if len(s.byID) == 0 {
 		s.byID = nil
 	}
+	s.dropStaleVerifications(nowMs)
 }
 
 func sortTxns(t []txn) {

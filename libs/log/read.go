@@ -77,6 +77,12 @@ func (l *Log) read(offset int64, maxBytes int, iso Isolation, minOneBatch bool) 
 		if found || err != nil {
 			return slice, err
 		}
+		if iso == Stable && slice.size > 0 {
+			if slice.upTo, err = s.reach(slice, bound); err != nil {
+				slice.Release()
+				return Slice{}, err
+			}
+		}
 		// The last batches of s were compacted away, or truncated since: what follows is in the next segment.
 	}
 	return Slice{}, nil
@@ -128,6 +134,15 @@ func (l *Log) slice(s *segment, offset, limit int64, maxBytes int, minOneBatch b
 // AbortedTxn is an aborted transaction as a Fetch response names it.
 type AbortedTxn struct {
 	ProducerID  int64
+// reach is an offset that no record of the slice reaches, bound where the index knows none below.
+func (s *segment) reach(slice Slice, bound int64) (int64, error) {
+	offset, ok, err := s.offsets.after(slice.at + int64(slice.size))
+	if err != nil || !ok {
+		return bound, err
+	}
+	return min(offset, bound), nil
+}
+
 	FirstOffset int64
 }
 

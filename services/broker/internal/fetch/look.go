@@ -83,7 +83,7 @@ func (f *fetch) look(e *entry, res *result, budget int, minOneBatch bool) error 
 	}
 	res.slice = slice
 	if isolation == log.Stable && slice.Size() > 0 {
-		res.aborted, err = l.AbortedTxns(nil, e.offset, res.stableOffset)
+		res.aborted, err = l.AbortedTxns(nil, e.offset, slice.UpTo())
 	}
 	return err
 }
