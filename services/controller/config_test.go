@@ -9,6 +9,7 @@ import (
 
 	"github.com/cauce-stream/cauce/libs/bus"
 	"github.com/cauce-stream/cauce/libs/bus/controlpb"
+	"github.com/cauce-stream/cauce/libs/testport"
 )
 
 func TestConfigFrom(t *testing.T) {
@@ -38,7 +39,7 @@ func TestConfigFrom(t *testing.T) {
 
 // TestBusWantsTheToken connects to a controller's bus with the token of its configuration, and without.
 func TestBusWantsTheToken(t *testing.T) {
-	listener := freePorts(t, 1)[1]
+	listener := testport.Address(t)
 	_, closeBus, err := OpenBus(static(t, map[string]string{"controller.bus.listener": listener, "bus.auth.token": "sesame"}), bus.Deps{})
 	if err != nil {
 		t.Fatal(err)

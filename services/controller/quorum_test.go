@@ -2,18 +2,18 @@ package controller
 
 import (
 	"fmt"
-	"net"
 	"path/filepath"
 	"testing"
 
 	"github.com/cauce-stream/cauce/libs/bus/controlpb"
+	"github.com/cauce-stream/cauce/libs/testport"
 )
 
 // TestAnotherControllerTakesOver stops the active one of three controllers: what was answered is still there, nodes
 // stay in service, and the next request is answered by another.
 func TestAnotherControllerTakesOver(t *testing.T) {
 	w := newWorld(t, nil)
-	peers := freePorts(t, 1, 2, 3)
+	peers := map[int32]string{1: testport.Address(t), 2: testport.Address(t), 3: testport.Address(t)}
 	services, processes := map[int32]*Service{}, map[int32]process{}
 	run := func(id int32) {
 		s, err := New(Config{
@@ -61,18 +61,4 @@ func TestAnotherControllerTakesOver(t *testing.T) {
 	}
 	other.stop()
 	node.stop()
-}
-
-func freePorts(t *testing.T, ids ...int32) map[int32]string {
-	t.Helper()
-	peers := map[int32]string{}
-	for _, id := range ids {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer l.Close() // all are held until each has its own
-		peers[id] = l.Addr().String()
-	}
-	return peers
 }

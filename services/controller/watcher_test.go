@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cauce-stream/cauce/libs/bus"
 	"github.com/cauce-stream/cauce/libs/bus/controlpb"
 	"github.com/cauce-stream/cauce/libs/metadata"
 )
@@ -22,15 +23,11 @@ func TestNodeWhoseProcessEndedIsFenced(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer open.Close()
-	shut, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	shut.Close()
+	shut := testport.Range(t, 1)
 
-	endRefusing := w.mortal(2, 1, shut.Addr())
-	w.mortal(3, 1, shut.Addr()) // as the first, and goes on
-	endListening := w.mortal(4, 1, open.Addr())
+	endRefusing := w.mortal(2, 1, shut)
+	w.mortal(3, 1, shut) // as the first, and goes on
+	endListening := w.mortal(4, 1, open.Addr().(*net.TCPAddr).Port)
 	w.await("all are in service", func() bool { return w.active(s, 2) && w.active(s, 3) && w.active(s, 4) })
 	lookAround()
 	began := time.Now()
@@ -45,7 +42,7 @@ func TestNodeWhoseProcessEndedIsFenced(t *testing.T) {
 		t.Error("nodes that were not confirmed to have ended are fenced")
 	}
 	old, _ := s.Image().Node(4)
-	w.mortal(4, 2, open.Addr())
+	w.mortal(4, 2, open.Addr().(*net.TCPAddr).Port)
 	w.await("the successor is in service", func() bool {
 		n, ok := s.Image().Node(4)
 		return ok && !n.Fenced && n.Epoch != old.Epoch
@@ -55,20 +52,42 @@ func TestNodeWhoseProcessEndedIsFenced(t *testing.T) {
 	}
 }
 
+// TestNodeThatEndsAtOnceIsFenced ends a process after its first heartbeat, before anybody looked whether it is on the bus.
+func TestNodeThatEndsAtOnceIsFenced(t *testing.T) {
+	w := newWorld(t, nil)
+	s, _ := w.controller()
+	other, _ := w.node(1)
+	<-other.Ready()
+	began := time.Now()
+	w.register(w.connect("short-lived"), 2, [16]byte{2}, testport.Range(t, 1))
+	w.await("the node is in service", func() bool { return w.active(s, 2) })
+	w.await("the node is fenced", func() bool { return !w.active(s, 2) })
+	if took := time.Since(began); took >= 9*time.Second {
+		t.Errorf("fenced by its session timeout, after %v", took)
+	}
+}
+
 // mortal registers a node that is on the bus until the function returned is called, and has no heartbeat but the first.
-func (w *world) mortal(id int32, run byte, addr net.Addr) (end func()) {
+func (w *world) mortal(id int32, run byte, port int) (end func()) {
 	w.t.Helper()
 	c := w.connect("mortal")
 	incarnation := [16]byte{byte(id), run}
 	if _, err := c.Announce(controlpb.ProcessName(incarnation)); err != nil {
 		w.t.Fatal(err)
 	}
+	w.register(c, id, incarnation, port)
+	return c.Close
+}
+
+// register puts a node into service by its first heartbeat.
+func (w *world) register(c *bus.Conn, id int32, incarnation [16]byte, port int) {
+	w.t.Helper()
 	var resp *controlpb.RegisterResponse
 	w.await("registration", func() bool {
 		var err error
 		resp, err = controlpb.Register.Call(w.t.Context(), c, &controlpb.RegisterRequest{
 			NodeId: id, Incarnation: incarnation[:], Roles: []string{metadata.RoleGroupCoord}, PreviousNodeEpoch: -1, Features: features(),
-			Listeners: []*controlpb.Listener{{Name: "PLAINTEXT", Host: "127.0.0.1", Port: uint32(addr.(*net.TCPAddr).Port)}},
+			Listeners: []*controlpb.Listener{{Name: "PLAINTEXT", Host: "127.0.0.1", Port: uint32(port)}},
 		})
 		if err != nil {
 			w.t.Fatal(err)
@@ -79,7 +98,6 @@ func (w *world) mortal(id int32, run byte, addr net.Addr) (end func()) {
 	if resp, err := controlpb.Heartbeat.Call(w.t.Context(), c, beat); err != nil || resp.GetErrorCode() != 0 {
 		w.t.Fatalf("heartbeat: %v, %v", resp, err)
 	}
-	return c.Close
 }
 
 func (w *world) active(s *Service, id int32) bool {

@@ -17,6 +17,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/cauce-stream/cauce/libs/testport"
 	"github.com/cauce-stream/cauce/tests/devserver"
 )
 
@@ -39,10 +40,7 @@ func TestAcknowledgedRecordsSurviveKills(t *testing.T) {
 	}
 	t.Logf("seed %d", *seed)
 	random := rand.New(rand.NewPCG(*seed, 0))
-	address, err := devserver.FreeAddress()
-	if err != nil {
-		t.Fatal(err)
-	}
+	address := testport.Address(t)
 	options := devserver.Options{DataDir: t.TempDir(), Listen: address}
 	server := start(t, options)
 	createTopic(t, address)

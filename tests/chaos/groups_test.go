@@ -20,6 +20,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/cauce-stream/cauce/libs/testport"
 	"github.com/cauce-stream/cauce/tests/chaos/internal/history"
 )
 
@@ -109,18 +110,18 @@ func groupName(i int) string { return fmt.Sprintf("%s-%d", kinds[i%len(kinds)].n
 
 func startGroups(t *testing.T, random *rand.Rand) *groups {
 	t.Helper()
-	bus := freeAddress(t)
+	bus := testport.Address(t)
 	common := []string{"bus.servers=nats://" + bus, "group.initial.rebalance.delay.ms=300",
 		"group.consumer.min.session.timeout.ms=6000", fmt.Sprint("group.consumer.session.timeout.ms=", sessionTimeout.Milliseconds()),
 		"group.consumer.min.heartbeat.interval.ms=500", "group.consumer.heartbeat.interval.ms=1000"}
-	launch(t, 100, "cauce-controller", "", "controller.bus.listener="+bus, "controller.listener="+freeAddress(t),
+	launch(t, 100, "cauce-controller", "", "controller.bus.listener="+bus, "controller.listener="+testport.Address(t),
 		fmt.Sprint("broker.session.timeout.ms=", nodeSession.Milliseconds()),
 		"offsets.topic.replication.factor=1", "offsets.topic.num.partitions=12")
 	g := &groups{t: t, random: random, direct: map[int32]*kgo.Broker{}, history: history.New(sessionTimeout), members: map[string][]*member{}}
 	topicSettings := []string{"offsets.topic.replication.factor=1", "offsets.topic.num.partitions=12"}
-	g.broker = launch(t, 1, "cauce-broker", freeAddress(t), append(topicSettings, common...)...)
+	g.broker = launch(t, 1, "cauce-broker", testport.Address(t), append(topicSettings, common...)...)
 	for id := range int32(2) {
-		n := launch(t, 11+id, "cauce-groupcoord", freeAddress(t), append(topicSettings, common...)...)
+		n := launch(t, 11+id, "cauce-groupcoord", testport.Address(t), append(topicSettings, common...)...)
 		g.coordinators = append(g.coordinators, n)
 		g.direct[n.id] = direct(t, n)
 	}
@@ -258,6 +259,16 @@ func (g *groups) nextCommits(names []string, since time.Time) []time.Duration {
 	return took
 }
 
+// said is what the coordinators have logged about a group lately.
+func (g *groups) said(name string) string {
+	var all strings.Builder
+	for _, n := range g.coordinators {
+		lines := n.grep(fmt.Sprintf("%q", name))
+		fmt.Fprintf(&all, "node %d:\n%s\n", n.id, strings.Join(lines[max(0, len(lines)-20):], "\n"))
+	}
+	return all.String()
+}
+
 // fetchAll compares the committed offsets of all groups with those that were acknowledged.
 func (g *groups) fetchAll() {
 	g.t.Helper()
@@ -294,8 +305,14 @@ func (g *groups) killAndRestart(n *node) []time.Duration {
 		pause(back)
 		n.start()
 	})
-	took := g.nextCommits(g.atRest(mine), at)
+	names := g.atRest(mine)
+	took := g.nextCommits(names, at)
 	running.Wait()
+	for i, d := range took {
+		if d > recoveryLimit {
+			g.t.Logf("%s has committed after %v; the coordinators say\n%s", names[i], d, g.said(names[i]))
+		}
+	}
 	return took
 }
 

@@ -8,10 +8,12 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
 
+	"github.com/cauce-stream/cauce/libs/testport"
 	"github.com/cauce-stream/cauce/tests/devserver"
 )
 
@@ -35,7 +37,7 @@ func launch(t *testing.T, id int32, name, kafka string, settings ...string) *nod
 	t.Helper()
 	dir := t.TempDir()
 	n := &node{t: t, id: id, name: name, kafka: kafka, log: filepath.Join(dir, "log")}
-	n.args = []string{"--data-dir", filepath.Join(dir, "data"), "--admin", freeAddress(t), "--set", fmt.Sprint("node.id=", id)}
+	n.args = []string{"--data-dir", filepath.Join(dir, "data"), "--admin", testport.Address(t), "--set", fmt.Sprint("node.id=", id)}
 	if err := os.Mkdir(filepath.Join(dir, "data"), 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -118,15 +120,6 @@ func (n *node) show() {
 		n.t.Error(err)
 	}
 	n.t.Logf("%s %d said:\n%s", n.name, n.id, text[max(0, len(text)-8<<10):])
-}
-
-func freeAddress(t *testing.T) string {
-	t.Helper()
-	address, err := devserver.FreeAddress()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return address
 }
 
 // pause waits.

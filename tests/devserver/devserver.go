@@ -8,7 +8,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -50,16 +49,6 @@ func Binary() (string, error) {
 		return "", fmt.Errorf("the binary under test is missing (make build): %w", err)
 	}
 	return path, nil
-}
-
-// FreeAddress is a loopback address that nothing listens on, for servers that must come back at the same one.
-func FreeAddress() (string, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", err
-	}
-	defer l.Close()
-	return l.Addr().String(), nil
 }
 
 // Start runs the server and returns once it says that it is ready. The process ends with ctx at the latest.

@@ -4,12 +4,12 @@ package e2e
 
 import (
 	"encoding/json"
-	"fmt"
-	"net"
 	"os/exec"
 	"path/filepath"
 	"strconv"
 	"testing"
+
+	"github.com/cauce-stream/cauce/libs/testport"
 )
 
 // lab is a cluster that `cauce cluster` runs, to be broken.
@@ -40,7 +40,7 @@ func newLab(t *testing.T, flags ...string) lab {
 		}
 		l.do("down")
 	})
-	l.do("up", append(flags, "--base-port", strconv.Itoa(freePorts(t, 40)))...)
+	l.do("up", append(flags, "--base-port", strconv.Itoa(testport.Range(t, 40)))...)
 	return l
 }
 
@@ -77,27 +77,4 @@ func (l lab) of(role string) (ids []int32, bootstrap []string) {
 		}
 	}
 	return ids, bootstrap
-}
-
-// freePorts is where count ports begin that nothing listens on.
-func freePorts(t *testing.T, count int) int {
-	t.Helper()
-	for {
-		first, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		base := first.Addr().(*net.TCPAddr).Port
-		free := base+count < 65536
-		for port := base + 1; free && port < base+count; port++ {
-			l, err := net.Listen("tcp", fmt.Sprint("127.0.0.1:", port))
-			if free = err == nil; free {
-				l.Close()
-			}
-		}
-		first.Close()
-		if free {
-			return base
-		}
-	}
 }

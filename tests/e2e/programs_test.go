@@ -8,13 +8,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/cauce-stream/cauce/libs/testport"
 )
 
 const (
@@ -34,7 +35,7 @@ type program struct {
 // start runs bin/<name> with args; the test fails when it ends by itself.
 func start(t *testing.T, name string, args ...string) *program {
 	t.Helper()
-	p := &program{name: name, admin: freeAddress(t), done: make(chan error, 1)}
+	p := &program{name: name, admin: testport.Address(t), done: make(chan error, 1)}
 	p.cmd = exec.Command(filepath.Join("..", "..", "bin", name), append(args, "--admin", p.admin)...)
 	p.cmd.Stdout, p.cmd.Stderr = &p.log, &p.log
 	if err := p.cmd.Start(); err != nil {
@@ -84,17 +85,6 @@ func (p *program) kill(t *testing.T) {
 	}
 }
 
-// freeAddress is a loopback address that nothing listens on.
-func freeAddress(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().String()
-}
-
 // eventually tries until it works, with a pause between tries, or fails the test at the timeout.
 func eventually(t *testing.T, what string, try func(ctx context.Context) error) {
 	t.Helper()
@@ -131,7 +121,7 @@ var roles = []struct {
 }{{"broker", 1}, {"groupcoord", 11}, {"txncoord", 21}, {"connect", 31}}
 
 func newCluster(t *testing.T) *cluster {
-	return &cluster{bus: freeAddress(t), raft: freeAddress(t), dir: t.TempDir()}
+	return &cluster{bus: testport.Address(t), raft: testport.Address(t), dir: t.TempDir()}
 }
 
 func startCluster(t *testing.T) *cluster {
@@ -145,7 +135,7 @@ func startCluster(t *testing.T) *cluster {
 func (c *cluster) startNodes(t *testing.T) {
 	t.Helper()
 	for _, role := range roles {
-		address := freeAddress(t)
+		address := testport.Address(t)
 		c.kafka = append(c.kafka, address)
 		c.nodes = append(c.nodes, start(t, "cauce-"+role.name, "--listen", address, "--data-dir", filepath.Join(c.dir, role.name),
 			"--set", fmt.Sprint("node.id=", role.id), "--set", "bus.servers=nats://"+c.bus, "--set", "offsets.topic.replication.factor=1"))

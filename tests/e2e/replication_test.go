@@ -14,6 +14,8 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/cauce-stream/cauce/libs/testport"
 )
 
 // brokers are several broker processes of one controller, by node id.
@@ -28,7 +30,7 @@ func startBrokers(t *testing.T, n int32) *brokers {
 	b := &brokers{cluster: newCluster(t), processes: map[int32]*program{}, addresses: map[int32]string{}}
 	b.startController(t)
 	for id := int32(1); id <= n; id++ {
-		b.addresses[id] = freeAddress(t)
+		b.addresses[id] = testport.Address(t)
 		b.kafka = append(b.kafka, b.addresses[id])
 		b.start(t, id)
 	}

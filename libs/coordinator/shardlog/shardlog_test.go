@@ -9,18 +9,8 @@ import (
 
 	"github.com/cauce-stream/cauce/libs/metadata"
 	"github.com/cauce-stream/cauce/libs/metadata/metadatapb"
+	"github.com/cauce-stream/cauce/libs/testport"
 )
-
-// closedPort is a port of this host at which nothing listens.
-func closedPort(t *testing.T) uint16 {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return uint16(l.Addr().(*net.TCPAddr).Port)
-}
 
 func image(t *testing.T, recs ...*metadatapb.Record) *metadata.Image {
 	t.Helper()
@@ -35,7 +25,7 @@ func TestFindingTheLeader(t *testing.T) {
 	id := metadata.TopicID{1}
 	node := metadata.Node{ID: 4, Incarnation: [16]byte{1}, Listeners: []metadata.Listener{
 		{Name: "CLIENTS", Host: "example.invalid", Port: 1, SecurityProtocol: 1},
-		{Name: "NODES", Host: "127.0.0.1", Port: closedPort(t)},
+		{Name: "NODES", Host: "127.0.0.1", Port: uint16(testport.Range(t, 1))},
 		{Name: "OTHERS", Host: "example.invalid", Port: 2},
 	}}
 	partition := func(p metadata.Partition) *metadatapb.Record {

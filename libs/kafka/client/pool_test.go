@@ -18,6 +18,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/cauce-stream/cauce/libs/kafka/server"
+	"github.com/cauce-stream/cauce/libs/testport"
 )
 
 func TestDoAgreesOnVersions(t *testing.T) {
@@ -462,12 +463,7 @@ func TestManyOverTCP(t *testing.T) {
 }
 
 func TestRefusedOverTCP(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	addr := l.Addr().String()
-	_ = l.Close()
+	addr := testport.Address(t)
 	pool := New(Config{})
 	defer pool.Close()
 	if _, err := pool.Do(t.Context(), addr, metadataFor("x")); err == nil {

@@ -150,34 +150,27 @@ func (m *member) heartbeatConsumer(ctx context.Context, full bool) error {
 		req.SubscribedTopicNames = []string{topic}
 		req.Topics = []kmsg.ConsumerGroupHeartbeatRequestTopic{}
 	}
-	resp, err := do[*kmsg.ConsumerGroupHeartbeatResponse](ctx, m, req)
-	if err != nil {
-		return err
+	for {
+		resp, err := do[*kmsg.ConsumerGroupHeartbeatResponse](ctx, m, req)
+		if err != nil {
+			return err
+		}
+		if err := kerr.ErrorForCode(resp.ErrorCode); err != nil {
+			return fmt.Errorf("ConsumerGroupHeartbeat: %w", err)
+		}
+		m.epoch = resp.MemberEpoch
+		if resp.Assignment == nil {
+			return nil
+		}
+		req = kmsg.NewPtrConsumerGroupHeartbeatRequest()
+		req.Group, req.MemberID, req.MemberEpoch = m.group, m.id, m.epoch
+		req.Topics = []kmsg.ConsumerGroupHeartbeatRequestTopic{}
+		for _, t := range resp.Assignment.Topics {
+			owned := kmsg.NewConsumerGroupHeartbeatRequestTopic()
+			owned.TopicID, owned.Partitions = t.TopicID, t.Partitions
+			req.Topics = append(req.Topics, owned)
+		}
 	}
-	if err := kerr.ErrorForCode(resp.ErrorCode); err != nil {
-		return fmt.Errorf("ConsumerGroupHeartbeat: %w", err)
-	}
-	m.epoch = resp.MemberEpoch
-	if resp.Assignment == nil {
-		return nil
-	}
-	ack := kmsg.NewPtrConsumerGroupHeartbeatRequest()
-	ack.Group, ack.MemberID, ack.MemberEpoch = m.group, m.id, m.epoch
-	ack.Topics = []kmsg.ConsumerGroupHeartbeatRequestTopic{}
-	for _, t := range resp.Assignment.Topics {
-		owned := kmsg.NewConsumerGroupHeartbeatRequestTopic()
-		owned.TopicID, owned.Partitions = t.TopicID, t.Partitions
-		ack.Topics = append(ack.Topics, owned)
-	}
-	acked, err := do[*kmsg.ConsumerGroupHeartbeatResponse](ctx, m, ack)
-	if err != nil {
-		return err
-	}
-	if err := kerr.ErrorForCode(acked.ErrorCode); err != nil {
-		return fmt.Errorf("ConsumerGroupHeartbeat: %w", err)
-	}
-	m.epoch = acked.MemberEpoch
-	return nil
 }
 
 func (m *member) commit(ctx context.Context) error {

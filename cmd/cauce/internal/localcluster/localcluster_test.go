@@ -14,6 +14,7 @@ import (
 
 	"github.com/cauce-stream/cauce/libs/config"
 	"github.com/cauce-stream/cauce/libs/kafka/configkeys"
+	"github.com/cauce-stream/cauce/libs/testport"
 )
 
 func TestLayoutGivesEachNodeItsOwnIDAndPorts(t *testing.T) {
@@ -104,7 +105,7 @@ func TestPropertiesAreReadAsWritten(t *testing.T) {
 }
 
 func TestProcesses(t *testing.T) {
-	c := create(t, Shape{Controllers: 1, Brokers: 2, BasePort: freePorts(t, 20)}, false)
+	c := create(t, Shape{Controllers: 1, Brokers: 2, BasePort: testport.Range(t, 20)}, false)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	first, second := c.Nodes()[0], c.Nodes()[1]

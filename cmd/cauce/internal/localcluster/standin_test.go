@@ -15,6 +15,7 @@ import (
 
 	"github.com/cauce-stream/cauce/libs/config"
 	"github.com/cauce-stream/cauce/libs/kafka/configkeys"
+	"github.com/cauce-stream/cauce/libs/testport"
 )
 
 // TestMain makes this program a stand-in for a node when it is called as one.
@@ -88,32 +89,6 @@ func create(t *testing.T, s Shape, isolated bool) *Cluster {
 		}
 	})
 	return c
-}
-
-// freePorts is where n free ports of the loopback address begin. They are below those that systems give to connections, which
-// other tests open all the time.
-func freePorts(t *testing.T, n int) int {
-	t.Helper()
-	const lowest, highest, step = 10_000, 30_000, 50
-	for i := range (highest - lowest) / step {
-		base := lowest + (os.Getpid()*step+i*step)%(highest-lowest)
-		if allFree(base, n) {
-			return base
-		}
-	}
-	t.Fatal("no free ports")
-	return 0
-}
-
-func allFree(base, n int) bool {
-	for port := base; port < base+n; port++ {
-		l, err := net.Listen("tcp", fmt.Sprint("127.0.0.1:", port))
-		if err != nil {
-			return false
-		}
-		l.Close()
-	}
-	return true
 }
 
 func TestPartitions(t *testing.T) {
@@ -199,7 +174,7 @@ func TestTwoClustersHaveTwoSubnets(t *testing.T) {
 }
 
 func TestLoopbackCannotBeCut(t *testing.T) {
-	c := create(t, Shape{Controllers: 1, Brokers: 2, BasePort: freePorts(t, 20)}, false)
+	c := create(t, Shape{Controllers: 1, Brokers: 2, BasePort: testport.Range(t, 20)}, false)
 	if err := c.Cut(Cut{From: 1, To: 2}); err == nil || !strings.Contains(err.Error(), "namespaces") {
 		t.Errorf("cut: %v", err)
 	}

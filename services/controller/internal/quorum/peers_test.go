@@ -3,7 +3,6 @@ package quorum
 import (
 	"errors"
 	"fmt"
-	"net"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -11,6 +10,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/cauce-stream/cauce/libs/testport"
 )
 
 // trio makes the configurations of three voters on free ports.
@@ -18,12 +19,7 @@ func trio(t *testing.T) []Config {
 	t.Helper()
 	voters := map[int32]string{}
 	for id := range int32(3) {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer l.Close()
-		voters[id] = "http://" + l.Addr().String()
+		voters[id] = "http://" + testport.Address(t)
 	}
 	var cfgs []Config
 	for id := range int32(3) {

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/cauce-stream/cauce/libs/testport"
 	"github.com/cauce-stream/cauce/tests/conformance/internal/cache"
 )
 
@@ -27,13 +28,13 @@ func StartKafka(ctx context.Context, javaDir string, o Options) (*Server, error)
 		return nil, err
 	}
 	s.LogDir = filepath.Join(o.DataDir, "logs")
-	ports, err := freePorts(2)
+	port, err := testport.Claim(2)
 	if err != nil {
 		return nil, err
 	}
-	s.Bootstrap = fmt.Sprintf("127.0.0.1:%d", ports[0])
+	s.Bootstrap = fmt.Sprintf("127.0.0.1:%d", port)
 	properties := filepath.Join(o.DataDir, "server.properties")
-	if err := os.WriteFile(properties, []byte(kafkaProperties(s, ports[1], o.Set)), 0o644); err != nil {
+	if err := os.WriteFile(properties, []byte(kafkaProperties(s, port+1, o.Set)), 0o644); err != nil {
 		return nil, err
 	}
 	java := func(class string, args ...string) *exec.Cmd {
@@ -96,17 +97,4 @@ func (s *Server) awaitListener(ctx context.Context) error {
 		case <-tick.C:
 		}
 	}
-}
-
-func freePorts(n int) ([]int, error) {
-	ports := make([]int, n)
-	for i := range ports {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			return nil, err
-		}
-		defer l.Close()
-		ports[i] = l.Addr().(*net.TCPAddr).Port
-	}
-	return ports, nil
 }
