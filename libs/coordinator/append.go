@@ -25,7 +25,8 @@ const recordOverhead = 32
 
 // batch is steps that are appended together, or a fence.
 type batch struct {
-	builder  *record.Builder // nil for a fence
+	builder  *record.Builder // nil for a control batch
+	marker   *record.Marker  // that ends the producer's transaction, nil for none
 	producer Producer
 	steps    int
 	position int64 // of its last step
@@ -34,8 +35,15 @@ type batch struct {
 // enqueue adds a step's records to the last batch that waits, if they may share it. mu is held.
 func (s *shard[M]) enqueue(step *Step, now time.Time) {
 	size := 0
+func (b *batch) isFence() bool { return b.builder == nil && b.marker == nil }
+
 	for _, rec := range step.Records {
 		size += recordOverhead + len(rec.Key) + len(rec.Value)
+	if step.Marker != nil {
+		s.queue.push(&batch{marker: step.Marker, producer: step.Producer, steps: 1, position: s.position})
+		s.signal()
+		return
+	}
 	}
 	var b *batch
 	if s.queue.len() > 0 {
@@ -144,7 +152,10 @@ func (s *shard[M]) next() (*batch, error) {
 func (s *shard[M]) append(ctx context.Context, b *batch) error {
 	var built record.Batch
 	var err error
-	if b.builder == nil {
+	switch {
+	case b.marker != nil:
+		built = record.EndTransaction(*b.marker, b.producer.ID, b.producer.Epoch, time.Now().UnixMilli())
+	case b.builder == nil:
 		built = s.fence()
 	} else if built, err = b.builder.AppendTo(s.buffer[:0], record.None, 0); err != nil {
 		return err
@@ -228,7 +239,7 @@ func (s *shard[M]) giveUp(b *batch, err error) {
 	switch {
 	case judge(err) == lost:
 		next = stateLost
-	case b == nil || b.builder == nil:
+	case b == nil || b.isFence():
 	case isTooLarge(err) && b.steps > 1:
 		// The topic takes less than expected: whoever asked for the steps asks again, and gets a smaller batch.
 		s.refuse(b, err)
@@ -246,7 +257,11 @@ func (s *shard[M]) giveUp(b *batch, err error) {
 }
 
 func (s *shard[M]) refuse(b *batch, err error) {
-	s.log.Error("the log refuses a batch", zap.Int("bytes", b.builder.Size()), zap.Int("steps", b.steps), zap.Error(err))
+	bytes := 0
+	if b.builder != nil {
+		bytes = b.builder.Size()
+	}
+	s.log.Error("the log refuses a batch", zap.Int("bytes", bytes), zap.Int("steps", b.steps), zap.Error(err))
 	s.r.metrics.refusedBatches.Inc()
 }
 

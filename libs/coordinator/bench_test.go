@@ -21,11 +21,11 @@ func (sink) Read(context.Context, int32, int64, int) ([]byte, error)            
 // idle is a machine with fixed steps.
 type idle struct{ step Step }
 
-func (*idle) Replay(Producer, Record) error     { return nil }
-func (*idle) ReplayMarker(Producer, bool) error { return nil }
-func (*idle) Loaded(time.Time) Step             { return Step{Producer: NoProducer} }
-func (*idle) Tick(time.Time) Step               { return Step{Producer: NoProducer} }
-func (*idle) NextTick() time.Time               { return time.Time{} }
+func (*idle) Replay(Producer, Record) error              { return nil }
+func (*idle) ReplayMarker(Producer, record.Marker) error { return nil }
+func (*idle) Loaded(time.Time) Step                      { return Step{Producer: NoProducer} }
+func (*idle) Tick(time.Time) Step                        { return Step{Producer: NoProducer} }
+func (*idle) NextTick() time.Time                        { return time.Time{} }
 
 func (m *idle) answer(_ time.Time, t Ticket) Step {
 	m.step.Answers[0].Ticket = t

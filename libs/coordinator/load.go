@@ -121,7 +121,7 @@ func replayBatch[M Machine](m M, b record.Batch, from int64) (records int64, err
 		if err != nil || !ok {
 			return 0, err
 		}
-		return 1, m.ReplayMarker(p, marker.Type == record.Commit)
+		return 1, m.ReplayMarker(p, marker)
 	}
 	for r, err := range b.Records(0) {
 		if err != nil {

@@ -6,7 +6,11 @@
 // acks=all under the shard's epoch, one batch at a time, and gives the answers once what they rest on is committed.
 package coordinator
 
-import "time"
+import (
+	"time"
+
+	"github.com/cauce-stream/cauce/libs/record"
+)
 
 // Record is a record of the shard's log. A nil Value is a tombstone.
 type Record struct{ Key, Value []byte }
@@ -37,6 +41,8 @@ type Step struct {
 	Records []Record
 	// Producer makes the batch part of a transaction.
 	Producer Producer
+	// Marker ends the transaction of Producer, in a step without Records. The machine has replayed it already.
+	Marker *record.Marker
 	// Answers are given once Records, and all records before them, are committed; in order.
 	Answers []Answer
 	// Jobs are work for the shell, handed over at once and in order. Their results come back as operations of their own.
@@ -49,7 +55,7 @@ type Machine interface {
 	// Replay applies a committed record of the log, or one that the machine has just made. The machine may keep its slices.
 	Replay(p Producer, r Record) error
 	// ReplayMarker ends a transaction: its records count from now on, or never did.
-	ReplayMarker(p Producer, commit bool) error
+	ReplayMarker(p Producer, m record.Marker) error
 	// Loaded is called once, after the last record of the log was replayed and before the first request.
 	Loaded(now time.Time) Step
 	// Tick does what has become due. NextTick is when there will be something due; zero for never.

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"maps"
 	"time"
+
+	"github.com/cauce-stream/cauce/libs/record"
 )
 
 // kv is a machine for tests: a map whose every change is a record, with changes in transactions held back.
@@ -46,8 +48,8 @@ func (m *kv) Replay(p Producer, r Record) error {
 	return nil
 }
 
-func (m *kv) ReplayMarker(p Producer, commit bool) error {
-	if commit {
+func (m *kv) ReplayMarker(p Producer, marker record.Marker) error {
+	if marker.Type == record.Commit {
 		maps.Copy(m.data, m.pending[p])
 	}
 	delete(m.pending, p)
@@ -89,6 +91,16 @@ func putIn(p Producer, key, value string) op {
 		step := m.emit(p, Record{Key: []byte(key), Value: []byte(value)})
 		step.Answers = []Answer{{t, value}}
 		return step
+	}
+}
+
+// finish ends a transaction.
+func finish(p Producer, marker record.Marker) op {
+	return func(m *kv, _ time.Time, t Ticket) Step {
+		if err := m.ReplayMarker(p, marker); err != nil {
+			panic(err)
+		}
+		return Step{Producer: p, Marker: &marker, Answers: []Answer{{t, "ended"}}}
 	}
 }
 

@@ -211,7 +211,7 @@ func (s *shard[M]) unwritable(now time.Time) bool {
 
 // take deals with what a step has brought about. mu is held.
 func (s *shard[M]) take(step *Step, now time.Time) {
-	wrote := len(step.Records) > 0
+	wrote := len(step.Records) > 0 || step.Marker != nil
 	if wrote {
 		s.position++
 		s.enqueue(step, now)

@@ -18,6 +18,7 @@ import (
 	"github.com/cauce-stream/cauce/libs/coordinator/shardlog"
 	"github.com/cauce-stream/cauce/libs/metadata"
 	"github.com/cauce-stream/cauce/libs/metadata/metadatapb"
+	"github.com/cauce-stream/cauce/libs/record"
 )
 
 // announce adds the broker to the image, so that others find it.
@@ -46,7 +47,7 @@ func (m *register) Replay(_ coordinator.Producer, r coordinator.Record) error {
 	return nil
 }
 
-func (m *register) ReplayMarker(coordinator.Producer, bool) error { return nil }
+func (m *register) ReplayMarker(coordinator.Producer, record.Marker) error { return nil }
 
 func (m *register) Loaded(time.Time) coordinator.Step {
 	m.loaded <- len(m.values)

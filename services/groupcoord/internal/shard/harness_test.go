@@ -14,6 +14,7 @@ import (
 	"github.com/cauce-stream/cauce/libs/kafka/configkeys"
 	"github.com/cauce-stream/cauce/libs/metadata"
 	"github.com/cauce-stream/cauce/libs/metadata/metadatapb"
+	"github.com/cauce-stream/cauce/libs/record"
 	"github.com/cauce-stream/cauce/services/groupcoord/internal/classic"
 	"github.com/cauce-stream/cauce/services/groupcoord/internal/op"
 	"github.com/cauce-stream/cauce/services/groupcoord/internal/schema"
@@ -25,8 +26,7 @@ var _ coordinator.Machine = (*Machine)(nil)
 type entry struct {
 	producer coordinator.Producer
 	record   coordinator.Record
-	marker   bool
-	commit   bool
+	marker   *record.Marker
 }
 
 // simStart is when the clock of every test starts.
@@ -180,8 +180,12 @@ func (h *harness) wait(d time.Duration, did func(outcome)) {
 func (h *harness) endTransaction(producer int64, commit bool) {
 	h.t.Helper()
 	p := coordinator.Producer{ID: producer}
-	h.log = append(h.log, entry{producer: p, marker: true, commit: commit})
-	if err := h.m.ReplayMarker(p, commit); err != nil {
+	marker := record.Marker{Type: record.Abort}
+	if commit {
+		marker.Type = record.Commit
+	}
+	h.log = append(h.log, entry{producer: p, marker: &marker})
+	if err := h.m.ReplayMarker(p, marker); err != nil {
 		h.t.Fatal(err)
 	}
 }
@@ -226,8 +230,8 @@ func (h *harness) replayed() *Machine {
 	m := New(h.im, h.settings)
 	for _, e := range h.log {
 		var err error
-		if e.marker {
-			err = m.ReplayMarker(e.producer, e.commit)
+		if e.marker != nil {
+			err = m.ReplayMarker(e.producer, *e.marker)
 		} else {
 			err = m.Replay(e.producer, e.record)
 		}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/cauce-stream/cauce/libs/coordinator"
 	"github.com/cauce-stream/cauce/libs/metadata"
+	"github.com/cauce-stream/cauce/libs/record"
 	"github.com/cauce-stream/cauce/services/groupcoord/internal/classic"
 	"github.com/cauce-stream/cauce/services/groupcoord/internal/offsets"
 	"github.com/cauce-stream/cauce/services/groupcoord/internal/op"
@@ -88,20 +89,20 @@ func New(im *metadata.Image, s *op.Settings) *Machine {
 
 // Replay applies a record of the log. Records of unknown types are passed over, as Apache Kafka does.
 func (m *Machine) Replay(p coordinator.Producer, r coordinator.Record) error {
-	record, err := schema.Decode(r)
+	decoded, err := schema.Decode(r)
 	if errors.Is(err, schema.ErrUnknownType) {
 		return nil
 	}
 	if err != nil {
 		return fmt.Errorf("replay: %w", err)
 	}
-	m.apply(p, record)
+	m.apply(p, decoded)
 	return nil
 }
 
 // ReplayMarker ends a transaction.
-func (m *Machine) ReplayMarker(p coordinator.Producer, commit bool) error {
-	m.offsets.ReplayMarker(p, commit)
+func (m *Machine) ReplayMarker(p coordinator.Producer, marker record.Marker) error {
+	m.offsets.ReplayMarker(p, marker.Type == record.Commit)
 	return nil
 }
 
