@@ -29,15 +29,15 @@ const (
 // the bus knows, and keeps its session timeout.
 type watcher struct {
 	r *reign
-	// seen are the processes that were on the bus in this reign, by incarnation, with the time at which each was missed in
-	// the last look; 0 if it was not.
-	seen map[[16]byte]int64
+	// missed are the processes that were not on the bus at the last look, by incarnation, with its time in ms. One that ended
+	// before the first look was never seen there; it is in service, so it had told of itself.
+	missed map[[16]byte]int64
 }
 
 // watch looks every watchInterval until the function returned is called, which waits for the end of it.
 func watch(ctx context.Context, r *reign) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
-	w := &watcher{r: r, seen: map[[16]byte]int64{}}
+	w := &watcher{r: r}
 	var running sync.WaitGroup
 	running.Go(func() {
 		ticker := time.NewTicker(watchInterval)
@@ -85,23 +85,21 @@ func (w *watcher) look(ctx context.Context) {
 			witnesses = append(witnesses, n.ID)
 		}
 	}
-	seen := make(map[[16]byte]int64, len(nodes))
+	missed := map[[16]byte]int64{}
 	var confirming sync.WaitGroup
 	for i, n := range nodes {
-		missedMs, known := w.seen[n.Incarnation]
+		missedMs, again := w.missed[n.Incarnation]
 		switch {
-		case found[i] == present:
-			seen[n.Incarnation] = 0
-		case known && found[i] == unclear:
-			seen[n.Incarnation] = missedMs
-		case known:
-			seen[n.Incarnation] = nowMs
-			if missedMs != 0 {
+		case found[i] == absent:
+			missed[n.Incarnation] = nowMs
+			if again {
 				confirming.Go(func() { w.report(ctx, n, missedMs, witnesses) })
 			}
+		case again && found[i] == unclear:
+			missed[n.Incarnation] = missedMs
 		}
 	}
-	w.seen = seen
+	w.missed = missed
 	confirming.Wait()
 }
 

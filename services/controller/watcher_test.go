@@ -9,6 +9,7 @@ import (
 	"github.com/cauce-stream/cauce/libs/bus"
 	"github.com/cauce-stream/cauce/libs/bus/controlpb"
 	"github.com/cauce-stream/cauce/libs/metadata"
+	"github.com/cauce-stream/cauce/libs/testport"
 )
 
 // TestNodeWhoseProcessEndedIsFenced ends processes without a word. Where nothing listens any more the node is fenced long
