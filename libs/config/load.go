@@ -9,10 +9,13 @@ import (
 // EnvPrefix begins the environment variables that set keys.
 const EnvPrefix = "CAUCE_"
 
+// kafkaEnvPrefix begins those of the apache/kafka image, in the same spelling.
+const kafkaEnvPrefix = "KAFKA_"
+
 // Options names the layers above the defaults, each overriding the one before.
 type Options struct {
 	File string   // path of a .properties file; "" for none
-	Env  []string // NAME=value pairs as os.Environ gives them; those without EnvPrefix are ignored
+	Env  []string // NAME=value pairs as os.Environ gives them; those without a prefix of ours or Kafka's are ignored
 	Set  []string // key=value pairs of --set flags
 	// Flags are flags that are short for a key; they win over Set.
 	Flags []Flag
@@ -42,9 +45,10 @@ func Load(schema *Schema, o Options) (Values, error) {
 		}
 		v.setFile(o.File, string(text), keep)
 	}
+	v.setKafkaEnv(o.Env, keep)
 	for _, pair := range o.Env {
 		if name, value, ok := strings.Cut(pair, "="); ok && strings.HasPrefix(name, EnvPrefix) {
-			keep(v.set(keyOfEnv(name), value, "env "+name))
+			keep(v.set(keyOfEnv(name, EnvPrefix), value, "env "+name))
 		}
 	}
 	for _, pair := range o.Set {
@@ -64,6 +68,25 @@ func Load(schema *Schema, o Options) (Values, error) {
 	return v, nil
 }
 
+// setKafkaEnv overlays variables in the style of the apache/kafka image. Many of those that compose files set, and that
+// Kubernetes adds for a service called kafka, are no keys: they are passed over.
+func (v *Values) setKafkaEnv(env []string, keep func(*Fault)) {
+	for _, pair := range env {
+		name, value, ok := strings.Cut(pair, "=")
+		if !ok || !strings.HasPrefix(name, kafkaEnvPrefix) {
+			continue
+		}
+		key, where := keyOfEnv(name, kafkaEnvPrefix), "env "+name
+		if _, known := v.schema.Lookup(key); known {
+			keep(v.set(key, value, where))
+			continue
+		}
+		f := v.schema.unknown(key)
+		f.Where = where
+		v.passedOver = append(v.passedOver, f.Error())
+	}
+}
+
 func (v Values) setFile(path, text string, keep func(*Fault)) {
 	lines := map[string]int{}
 	for p, err := range properties(text) {
@@ -81,7 +104,7 @@ func (v Values) setFile(path, text string, keep func(*Fault)) {
 }
 
 // keyOfEnv is the inverse of EnvName.
-func keyOfEnv(name string) string {
-	name = strings.ToLower(strings.TrimPrefix(name, EnvPrefix))
+func keyOfEnv(name, prefix string) string {
+	name = strings.ToLower(strings.TrimPrefix(name, prefix))
 	return strings.NewReplacer("___", "-", "__", "_", "_", ".").Replace(name)
 }

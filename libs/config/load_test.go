@@ -70,6 +70,38 @@ func TestLayersOverride(t *testing.T) {
 	}
 }
 
+func TestVariablesOfTheKafkaImage(t *testing.T) {
+	v, err := Load(testSchema, Options{
+		File: writeFile(t, "node.id=2\ncodec=lz4\nfactor=1"),
+		Env: []string{
+			"CAUCE_CODEC=producer", "KAFKA_NODE_ID=4", "KAFKA_CODEC=zstd", "KAFKA_ODD__NAME___HERE=x", "KAFKA_HEAP_OPTS=-Xmx1g",
+			"KAFKA_NUM_PARTITION=3", "KAFKA_ZOOKEEPER_CONNECT=z", "MY_KAFKA_NODE_ID=9",
+		},
+		Set: []string{"factor=2"},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]string{"node.id": "4", "codec": "producer", "odd_name-here": "x", "factor": "2"}
+	if got := maps.Collect(v.All()); !maps.Equal(got, want) {
+		t.Errorf("values are %v, want %v", got, want)
+	}
+	if got := v.Source("node.id"); got != "env KAFKA_NODE_ID" {
+		t.Errorf("node.id comes from %s", got)
+	}
+	passedOver := []string{
+		"env KAFKA_HEAP_OPTS: heap.opts: unknown key",
+		"env KAFKA_NUM_PARTITION: num.partition: unknown key, did you mean num.partitions?",
+		"env KAFKA_ZOOKEEPER_CONNECT: zookeeper.connect: not needed any more",
+	}
+	if got := v.PassedOver(); !slices.Equal(got, passedOver) {
+		t.Errorf("passed over:\n%s", strings.Join(got, "\n"))
+	}
+	if _, err := Load(testSchema, Options{Env: []string{"KAFKA_NODE_ID=x"}}); err == nil || !strings.Contains(err.Error(), "env KAFKA_NODE_ID: node.id=x") {
+		t.Errorf("a wrong value of a key that there is: %v", err)
+	}
+}
+
 func TestEveryFaultIsReportedAtOnceWithItsPlace(t *testing.T) {
 	file := writeFile(t, strings.Join([]string{
 		"num.partition=3",
@@ -200,7 +232,7 @@ func TestListenerPrefixedKeysAreTheirPlainKey(t *testing.T) {
 
 func TestEnvNameIsInvertible(t *testing.T) {
 	for k := range testSchema.Keys() {
-		if got := keyOfEnv(EnvName(k.Name)); got != k.Name {
+		if got := keyOfEnv(EnvName(k.Name), EnvPrefix); got != k.Name {
 			t.Errorf("%s becomes %s becomes %s", k.Name, EnvName(k.Name), got)
 		}
 	}

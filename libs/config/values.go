@@ -18,6 +18,8 @@ import (
 type Values struct {
 	schema *Schema
 	given  map[string]given // what differs from the defaults, normalized
+	// passedOver are the KAFKA_ variables that name no key.
+	passedOver []string
 }
 
 type given struct{ value, where string }
@@ -31,7 +33,7 @@ func FromMap(schema *Schema, pairs map[string]string) (Values, error) {
 // With returns the values overlaid with pairs, which are said to come from where
 // (a file and line, a flag), or Faults.
 func (v Values) With(pairs map[string]string, where string) (Values, error) {
-	r := Values{schema: v.schema, given: maps.Clone(v.given)}
+	r := Values{schema: v.schema, given: maps.Clone(v.given), passedOver: v.passedOver}
 	var faults Faults
 	for _, name := range slices.Sorted(maps.Keys(pairs)) {
 		if f := r.set(name, pairs[name], where); f != nil {
@@ -83,6 +85,10 @@ func (v Values) Source(name string) string {
 	}
 	return "default"
 }
+
+// PassedOver returns a line for each environment variable in the style of the apache/kafka image that names no key, in the
+// order of the environment: what a process warns of when it starts.
+func (v Values) PassedOver() []string { return v.passedOver }
 
 // All yields the name and text of every configured value by name, secrets hidden.
 // It is what a process logs when it starts.

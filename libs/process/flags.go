@@ -53,9 +53,18 @@ func (f *Flags) short(o *config.Options, flag, key, value string) {
 // line client reads, and where its tests find the program.
 var otherVariables = []string{"CAUCE_BOOTSTRAP", "CAUCE_BINARY"}
 
+// settings are the variables of env that may set keys. The cluster's id has a
+// name without prefix in the apache/kafka image.
 func settings(env []string) []string {
-	return slices.DeleteFunc(slices.Clone(env), func(pair string) bool {
-		name, _, _ := strings.Cut(pair, "=")
-		return slices.Contains(otherVariables, name)
-	})
+	var kept []string
+	for _, pair := range env {
+		name, value, _ := strings.Cut(pair, "=")
+		switch {
+		case name == "CLUSTER_ID":
+			kept = append(kept, "KAFKA_CLUSTER_ID="+value)
+		case !slices.Contains(otherVariables, name):
+			kept = append(kept, pair)
+		}
+	}
+	return kept
 }

@@ -49,7 +49,8 @@ func Execute(program, summary string, args []string, stdout, stderr io.Writer, r
 	fs.SetOutput(stderr)
 	fs.SortFlags = false
 	fs.Usage = func() {
-		fmt.Fprintf(stdout, "%s\n\nUsage: %s [flags]\n\nFlags:\n%s", summary, program, fs.FlagUsages())
+		fmt.Fprintf(stdout, "%s\n\nUsage: %s [flags]\n       %s healthcheck [flags]  exits 0 when the one that runs with these flags is ready\n\nFlags:\n%s",
+			summary, program, program, fs.FlagUsages())
 	}
 	flags.AddTo(fs)
 	version := fs.Bool("version", false, "print the version and exit")
@@ -62,8 +63,8 @@ func Execute(program, summary string, args []string, stdout, stderr io.Writer, r
 	case *version:
 		fmt.Fprintln(stdout, VersionLine(program))
 		return ExitOK
-	case fs.NArg() > 0:
-		fmt.Fprintf(stderr, "%s: takes no arguments, only flags: %s\n", program, fs.Arg(0))
+	case fs.NArg() > 1 || fs.NArg() == 1 && fs.Arg(0) != "healthcheck":
+		fmt.Fprintf(stderr, "%s: takes flags, or flags and healthcheck: %s\n", program, fs.Arg(fs.NArg()-1))
 		return ExitUsage
 	}
 	values, err := flags.Load(configkeys.Broker())
@@ -73,7 +74,11 @@ func Execute(program, summary string, args []string, stdout, stderr io.Writer, r
 	}
 	ctx, stop := SignalContext(context.Background())
 	defer stop()
-	if err := Serve(ctx, program, values, run); err != nil {
+	work := func() error { return Serve(ctx, program, values, run) }
+	if fs.NArg() == 1 {
+		work = func() error { return healthcheck(ctx, values) }
+	}
+	if err := work(); err != nil {
 		fmt.Fprintf(stderr, "%s: %v\n", program, err)
 		return ExitFailure
 	}
@@ -182,4 +187,22 @@ func logStart(log *zap.Logger, program string, values config.Values) {
 	}
 	log.Info("starting", zap.String("program", program), zap.String("version", Version), zap.String("commit", Commit),
 		zap.Int("pid", os.Getpid()), zap.Any("config", configured))
+	if variables := values.PassedOver(); variables != nil {
+		log.Warn("variables of Apache Kafka's image that name no key are passed over", zap.Strings("variables", variables))
+	}
+	if without := withoutEffect(values); without != nil {
+		log.Warn("keys that have no effect in this version", zap.Strings("keys", without))
+	}
+}
+
+// withoutEffect are the configured keys that no part of this version reads, with
+// where they were configured.
+func withoutEffect(values config.Values) []string {
+	var keys []string
+	for name := range values.All() {
+		if configkeys.Unused(name) {
+			keys = append(keys, fmt.Sprintf("%s (%s)", name, values.Source(name)))
+		}
+	}
+	return keys
 }

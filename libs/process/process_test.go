@@ -63,6 +63,9 @@ func TestExitCodes(t *testing.T) {
 		{"help", []string{"--help"}, fails, ExitOK, "--data-dir DIR"},
 		{"unknown flag", []string{"--nope"}, works, ExitUsage, "--nope"},
 		{"argument", []string{"start"}, works, ExitUsage, "start"},
+		{"arguments", []string{"healthcheck", "now"}, works, ExitUsage, "now"},
+		{"healthcheck of nobody", []string{"healthcheck", "--admin", "127.0.0.1:1"}, works, ExitFailure, "refused"},
+		{"healthcheck without an address", []string{"healthcheck", "--admin", ""}, works, ExitFailure, "admin.listener"},
 		{"bad key", []string{"--set", "num.partition=3", "--admin", "x", "--set", "node.id=x"}, works, ExitUsage, "did you mean num.partitions?"},
 		{"failure", []string{"--admin", ""}, fails, ExitFailure, "no disk"},
 		{"success", []string{"--admin", ""}, works, ExitOK, ""},
@@ -158,8 +161,8 @@ func TestGroupMemory(t *testing.T) {
 }
 
 func TestVariablesOfOtherProgramsAreNoKeys(t *testing.T) {
-	got := settings([]string{"CAUCE_BOOTSTRAP=x", "CAUCE_BINARY=y", "CAUCE_NODE_ID=3", "PATH=/bin"})
-	if strings.Join(got, " ") != "CAUCE_NODE_ID=3 PATH=/bin" {
+	got := settings([]string{"CAUCE_BOOTSTRAP=x", "CAUCE_BINARY=y", "CAUCE_NODE_ID=3", "PATH=/bin", "CLUSTER_ID=c"})
+	if strings.Join(got, " ") != "CAUCE_NODE_ID=3 PATH=/bin KAFKA_CLUSTER_ID=c" {
 		t.Errorf("settings = %q", got)
 	}
 }

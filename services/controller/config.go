@@ -15,14 +15,18 @@ import (
 // ConfigFrom reads a controller's configuration from the keys of its process.
 func ConfigFrom(v config.Values) (Config, error) {
 	c := Config{ID: configkeys.NodeID(v), Dir: configkeys.MetadataDir(v), ClusterID: v.String("cluster.id"), Static: v}
-	for _, entry := range v.List("controller.peers") {
+	key := "controller.peers"
+	if !v.Given(key) {
+		key = "controller.quorum.voters"
+	}
+	for _, entry := range configkeys.ControllerPeers(v) {
 		id, address, found := strings.Cut(entry, "@")
 		number, err := strconv.ParseInt(id, 10, 32)
 		if !found || err != nil || number < 0 {
-			return Config{}, fmt.Errorf("controller.peers: %q is not of the form id@host:port", entry)
+			return Config{}, fmt.Errorf("%s: %q is not of the form id@host:port", key, entry)
 		}
 		if _, _, err := net.SplitHostPort(address); err != nil {
-			return Config{}, fmt.Errorf("controller.peers: %q: %w", entry, err)
+			return Config{}, fmt.Errorf("%s: %q: %w", key, entry, err)
 		}
 		if c.Peers == nil {
 			c.Peers = map[int32]string{}
@@ -30,7 +34,7 @@ func ConfigFrom(v config.Values) (Config, error) {
 		c.Peers[int32(number)] = address
 	}
 	if _, ok := c.Peers[c.ID]; c.Peers != nil && !ok {
-		return Config{}, fmt.Errorf("controller.peers does not have this controller, node.id %d", c.ID)
+		return Config{}, fmt.Errorf("%s does not have this controller, node.id %d", key, c.ID)
 	}
 	return c, nil
 }
@@ -41,7 +45,7 @@ func OpenBus(v config.Values, d bus.Deps) (conn *bus.Conn, closeBus func(), err 
 	name := fmt.Sprint("controller-", configkeys.NodeID(v))
 	listener, token := v.String("controller.bus.listener"), v.String("bus.auth.token")
 	if listener == "" {
-		servers := v.List("bus.servers")
+		servers := configkeys.BusServers(v)
 		if servers == nil {
 			return nil, nil, errors.New("controller.bus.listener and bus.servers are both empty: there is no bus")
 		}
@@ -50,7 +54,7 @@ func OpenBus(v config.Values, d bus.Deps) (conn *bus.Conn, closeBus func(), err 
 		}
 		return conn, conn.Close, nil
 	}
-	c := bus.ServerConfig{Name: name, Routes: v.List("controller.bus.routes"), AuthToken: token}
+	c := bus.ServerConfig{Name: name, Routes: configkeys.BusRoutes(v), AuthToken: token}
 	if c.Host, c.Port, err = hostPort("controller.bus.listener", listener); err != nil {
 		return nil, nil, err
 	}

@@ -23,7 +23,7 @@ var nodeKeys = []config.Key{
 	{Name: "security.inter.broker.protocol", Type: config.String, Default: "PLAINTEXT", Valid: config.OneOf("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"),
 		Doc: "Security protocol among nodes when inter.broker.listener.name is unset."},
 	{Name: "controller.listener.names", Type: config.List, Null: true,
-		Doc: "Listeners of Kafka's controllers. Cauce's nodes reach their controllers over the bus."},
+		Doc: "Names among listeners that belong to the controllers' quorum: other nodes do not serve them."},
 	{Name: "early.start.listeners", Type: config.List, Null: true,
 		Doc: "Listeners that open before the authorizer has loaded."},
 	{Name: "broker.heartbeat.interval.ms", Type: config.Int, Default: "2000",

@@ -49,7 +49,7 @@ var controllerKeys = []config.Key{
 	{Name: "leader.imbalance.check.interval.seconds", Type: config.Long, Default: "300", Valid: config.AtLeast(1),
 		Doc: "Seconds between two looks for partitions that are not led by their preferred replica."},
 	{Name: "controller.quorum.voters", Type: config.List,
-		Doc: "Kafka's static set of controllers, as id@host:port. Cauce's controllers are named by controller.peers."},
+		Doc: "The controllers, as id@host:port, when controller.peers is unset; bus.servers and controller.bus.routes then follow from their hosts."},
 	{Name: "controller.quorum.bootstrap.servers", Type: config.List,
 		Doc: "Addresses at which Kafka's nodes find the controllers."},
 	{Name: "controller.quorum.auto.join.enable", Type: config.Boolean, Default: "false",

@@ -34,11 +34,14 @@ Every program of Cauce reads the same keys, the later layer winning:
 
 1. the defaults below,
 2. a Java .properties file given with ` + "`--config FILE`" + `; a server.properties of Kafka works,
-3. the environment: ` + "`CAUCE_`" + ` and the key in capitals, ` + "`_` for `.`, `__` for `_`, `___` for `-`" + `; num.partitions is ` + "`CAUCE_NUM_PARTITIONS`" + `,
-4. flags: ` + "`--set key=value`" + `, may be repeated, and the short forms ` + "`--data-dir`, `--listen`, `--admin`" + `.
+3. the environment in the style of the apache/kafka image: ` + "`KAFKA_`" + ` and the key in capitals, ` + "`_` for `.`, `__` for `_`, `___` for `-`" + `,
+   and ` + "`CLUSTER_ID`" + `; num.partitions is ` + "`KAFKA_NUM_PARTITIONS`" + `,
+4. the environment, spelled alike with ` + "`CAUCE_`" + `: ` + "`CAUCE_NUM_PARTITIONS`" + `,
+5. flags: ` + "`--set key=value`" + `, may be repeated, and the short forms ` + "`--data-dir`, `--listen`, `--admin`" + `.
 
 A key that is not listed here, or a value that its key does not accept, is refused at the start by name, with the place it
-was read from and the nearest key there is; all faults are reported at once. A key that belongs to one listener may be
+was read from and the nearest key there is; all faults are reported at once. Only a variable ` + "`KAFKA_*`" + ` that
+names no key is passed over, with a warning: compose files made for Kafka set many that are for its JVM. A key that belongs to one listener may be
 written as ` + "`listener.name.<listener>.<key>`" + `.
 
 *Change*: *restart* keys are read at the start. *Cluster* keys can be changed while nodes run, for one node or for all of

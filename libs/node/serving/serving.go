@@ -41,10 +41,10 @@ type Deps struct {
 	Telemetry *telemetry.Telemetry
 }
 
-// ConnectBus opens a process's connection to the bus as bus.servers and bus.auth.token say. The name is for the servers'
+// ConnectBus opens a process's connection to the bus as configkeys.BusServers and bus.auth.token say. The name is for the servers'
 // own lists of connections.
 func ConnectBus(v config.Values, name string, t *telemetry.Telemetry) (*bus.Conn, error) {
-	return bus.Connect(bus.Config{URLs: v.List("bus.servers"), Name: name, AuthToken: v.String("bus.auth.token")},
+	return bus.Connect(bus.Config{URLs: configkeys.BusServers(v), Name: name, AuthToken: v.String("bus.auth.token")},
 		bus.Deps{Log: t.Log, Tracer: t.Tracer})
 }
 
@@ -62,7 +62,7 @@ type Serving struct {
 // are accepted once Run has the node registered.
 func Listen(c Config, d Deps) (*Serving, error) {
 	s := &Serving{Router: server.NewRouter(), values: c.Values, telemetry: d.Telemetry}
-	wanted, err := parseListeners("listeners", c.Values.List("listeners"))
+	wanted, err := parseListeners("listeners", configkeys.Listeners(c.Values))
 	if err != nil {
 		return nil, err
 	}
