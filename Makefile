@@ -16,8 +16,11 @@ LISTEN   ?= 127.0.0.1:9092
 DATA     ?= ./data
 FUZZTIME ?= 10s
 BENCH    ?= .
+IMAGE_TAG   ?= dev
+IMAGE_FILES ?= bin/image
 SEED     ?= 0
 RUNS     ?= 20000
+SEEDS    ?= 3
 
 export CGO_ENABLED ?= 0
 
@@ -76,8 +79,8 @@ e2e: build ## Run the programs against each other as processes
 	cd tests && go test -count=1 -timeout 20m -tags e2e ./e2e/...
 
 .PHONY: chaos
-chaos: build ## Kill, cut and corrupt while a checker watches
-	cd tests && go test -count=1 -timeout 40m -tags chaos ./chaos/...
+chaos: build ## Kill, freeze, cut and fill while a checker watches: SEEDS schedules of faults from SEED on
+	cd tests && go test -count=1 -v -timeout 10h -tags chaos ./chaos -seeds $(SEEDS) -seed $(SEED)
 
 .PHONY: lab-5
 lab-5: build ## Measure the pause of eager, cooperative and static groups in a rebalance
@@ -86,6 +89,23 @@ lab-5: build ## Measure the pause of eager, cooperative and static groups in a r
 .PHONY: examples
 examples: build ## Build the example plugins, and hold them against the conformance kit
 	plugins/examples/test
+
+##@ Images
+
+.PHONY: image-files
+image-files: build ## Lay out in IMAGE_FILES what goes into the images
+	@rm -rf $(IMAGE_FILES)
+	@install -d -m 1777 $(IMAGE_FILES)/tmp
+	@install -d -m 755 $(addprefix $(IMAGE_FILES)/,data plugins own-plugins)
+	@install -m 755 $(addprefix bin/,$(notdir $(mains))) $(IMAGE_FILES)/
+	@install -m 755 $(addprefix bin/plugins/,$(notdir $(plugins))) $(IMAGE_FILES)/plugins/
+
+.PHONY: images
+images: image-files ## Build the images, reproducibly and from nothing, and load them when a Docker engine runs
+	@rm -rf bin/images
+	@go run ./deploy/docker/image -files $(IMAGE_FILES) -tag $(IMAGE_TAG) -version '$(VERSION:v%=%)' -commit '$(COMMIT)' -arch "$$(go env GOARCH)" \
+		-created "$$(git log -1 --format=%ct 2>/dev/null || echo 0)" -out bin/images
+	@if docker info >/dev/null 2>&1; then for archive in bin/images/*.tar; do docker load -q -i "$$archive"; done; fi
 
 ##@ Other
 

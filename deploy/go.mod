@@ -1,0 +1,3 @@
+module github.com/cauce-stream/cauce/deploy
+
+go 1.26.0
