@@ -47,6 +47,9 @@ type Step struct {
 	Answers []Answer
 	// Jobs are work for the shell, handed over at once and in order. Their results come back as operations of their own.
 	Jobs []any
+	// After are jobs that are handed over only once Records, and all records before them, are committed; in order. They are dropped
+	// when the shard is lost, or loaded again, before that.
+	After []any
 }
 
 // Machine is the state of one shard. Its methods are called by one goroutine at a time; now never goes backwards.

@@ -53,11 +53,13 @@ type shard[M Machine] struct {
 	asker    func(any, error)
 	parked   map[Ticket]func(any, error) // requests whose answer no step has given yet
 	waiting  fifo[waiter]                // answers that wait for the log, by position and by deadline
+	later    fifo[deferred]              // jobs that wait for the log, by position
 	queue    fifo[*batch]
 	inFlight *batch
 	since    time.Time // when inFlight was first sent
 	spare    []*batch  // to be used again
 	maxBytes int       // of a batch of more than one step
+	shrunk   time.Time // when maxBytes was made smaller
 	stalls   int64     // of the process, that the log has been asked about
 
 	position, committed int64
@@ -71,6 +73,12 @@ type waiter struct {
 	position int64
 	wrote    bool // its step made records
 	at       time.Time
+}
+
+// deferred is a job that waits for the log.
+type deferred struct {
+	job      any
+	position int64
 }
 
 // completion is a call to be made without the lock.
@@ -224,6 +232,9 @@ func (s *shard[M]) take(step *Step, now time.Time) {
 	for _, job := range step.Jobs {
 		s.r.deps.Job(s.id, s.epoch, job)
 	}
+	for _, job := range step.After {
+		s.later.push(deferred{job, s.position})
+	}
 }
 
 // claim takes the request of a ticket; nil when it has its answer.
@@ -241,8 +252,11 @@ func (s *shard[M]) claim(t Ticket) func(any, error) {
 	return done
 }
 
-// ready takes the answers whose position is committed. mu is held.
+// ready takes the answers whose position is committed, and hands over the jobs. mu is held.
 func (s *shard[M]) ready(dst []completion, now time.Time) []completion {
+	for s.later.len() > 0 && s.later.front().position <= s.committed {
+		s.r.deps.Job(s.id, s.epoch, s.later.pop().job)
+	}
 	for s.waiting.len() > 0 && s.waiting.front().position <= s.committed {
 		w := s.waiting.pop()
 		s.r.metrics.purgatory.Observe(now.Sub(w.at).Seconds())
@@ -338,7 +352,7 @@ func (s *shard[M]) unload(next state, refused error) {
 	}
 	clear(s.parked)
 	var none M
-	s.machine, s.fault, s.inFlight, s.queue, s.pendingBytes = none, nil, nil, fifo[*batch]{}, 0
+	s.machine, s.fault, s.inFlight, s.queue, s.later, s.pendingBytes = none, nil, nil, fifo[*batch]{}, fifo[deferred]{}, 0
 	s.committed = s.position
 	s.mu.Unlock()
 	complete(ended)
