@@ -32,18 +32,18 @@ type batch struct {
 	position int64 // of its last step
 }
 
-// enqueue adds a step's records to the last batch that waits, if they may share it. mu is held.
-func (s *shard[M]) enqueue(step *Step, now time.Time) {
-	size := 0
 func (b *batch) isFence() bool { return b.builder == nil && b.marker == nil }
 
-	for _, rec := range step.Records {
-		size += recordOverhead + len(rec.Key) + len(rec.Value)
+// enqueue adds a step's records to the last batch that waits, if they may share it. mu is held.
+func (s *shard[M]) enqueue(step *Step, now time.Time) {
 	if step.Marker != nil {
 		s.queue.push(&batch{marker: step.Marker, producer: step.Producer, steps: 1, position: s.position})
 		s.signal()
 		return
 	}
+	size := 0
+	for _, rec := range step.Records {
+		size += recordOverhead + len(rec.Key) + len(rec.Value)
 	}
 	var b *batch
 	if s.queue.len() > 0 {

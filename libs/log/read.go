@@ -74,14 +74,14 @@ func (l *Log) read(offset int64, maxBytes int, iso Isolation, minOneBatch bool) 
 		}
 		slice, found, err := l.slice(s, offset, limit, maxBytes, minOneBatch)
 		slice.more = slice.size > 0 && i+1 < len(segs) && segs[i+1].base < bound
-		if found || err != nil {
-			return slice, err
-		}
 		if iso == Stable && slice.size > 0 {
 			if slice.upTo, err = s.reach(slice, bound); err != nil {
 				slice.Release()
 				return Slice{}, err
 			}
+		}
+		if found || err != nil {
+			return slice, err
 		}
 		// The last batches of s were compacted away, or truncated since: what follows is in the next segment.
 	}
@@ -131,9 +131,6 @@ func (l *Log) slice(s *segment, offset, limit int64, maxBytes int, minOneBatch b
 	return Slice{h: h, at: pos, size: int(n)}, true, nil
 }
 
-// AbortedTxn is an aborted transaction as a Fetch response names it.
-type AbortedTxn struct {
-	ProducerID  int64
 // reach is an offset that no record of the slice reaches, bound where the index knows none below.
 func (s *segment) reach(slice Slice, bound int64) (int64, error) {
 	offset, ok, err := s.offsets.after(slice.at + int64(slice.size))
@@ -143,6 +140,9 @@ func (s *segment) reach(slice Slice, bound int64) (int64, error) {
 	return min(offset, bound), nil
 }
 
+// AbortedTxn is an aborted transaction as a Fetch response names it.
+type AbortedTxn struct {
+	ProducerID  int64
 	FirstOffset int64
 }
 
