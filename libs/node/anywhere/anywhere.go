@@ -16,8 +16,10 @@ import (
 	"github.com/cauce-stream/cauce/libs/config"
 	"github.com/cauce-stream/cauce/libs/kafka/groupapi"
 	"github.com/cauce-stream/cauce/libs/kafka/server"
+	"github.com/cauce-stream/cauce/libs/kafka/txnapi"
 	"github.com/cauce-stream/cauce/libs/metadata"
 	"github.com/cauce-stream/cauce/libs/node"
+	"github.com/cauce-stream/cauce/libs/node/producerids"
 )
 
 // Options are what a process adds to its node.
@@ -25,6 +27,8 @@ type Options struct {
 	// OwnGroupAPIs leaves the APIs of consumer groups to the process, which coordinates groups. Elsewhere they are
 	// answered with NOT_COORDINATOR.
 	OwnGroupAPIs bool
+	// OwnTxnAPIs does the same with those of transactions, InitProducerId among them, for a process that coordinates transactions.
+	OwnTxnAPIs bool
 	// Log may be nil.
 	Log *zap.Logger
 }
@@ -46,7 +50,7 @@ type member interface {
 type handlers struct {
 	node              member
 	router            *server.Router
-	producerIDs       *producerIDs
+	producerIDs       *producerids.IDs
 	coordinatorTopics *coordinatorTopics
 }
 
@@ -54,11 +58,17 @@ func register(router *server.Router, n member, o Options) {
 	if o.Log == nil {
 		o.Log = zap.NewNop()
 	}
-	h := &handlers{node: n, router: router, producerIDs: newProducerIDs(n), coordinatorTopics: newCoordinatorTopics(n, o.Log)}
+	h := &handlers{node: n, router: router, producerIDs: producerids.New(n), coordinatorTopics: newCoordinatorTopics(n, o.Log)}
 	if !o.OwnGroupAPIs {
 		for _, r := range groupapi.Ranges() {
-			router.Register(server.API{Key: r.Key, MinVersion: r.Min, MaxVersion: r.Max, Handle: notCoordinator, Inline: true})
+			router.Register(server.API{Key: r.Key, MinVersion: r.Min, MaxVersion: r.Max, Handle: notCoordinator(groupapi.Refuse), Inline: true})
 		}
+	}
+	if !o.OwnTxnAPIs {
+		for _, r := range txnapi.Ranges() {
+			router.Register(server.API{Key: r.Key, MinVersion: r.Min, MaxVersion: r.Max, Handle: notCoordinator(txnapi.Refuse), Inline: true})
+		}
+		router.Register(server.API{Key: 22, MinVersion: 0, MaxVersion: 5, Handle: answering(h.initProducerID)})
 	}
 	router.Register(
 		server.API{Key: 3, MinVersion: 0, MaxVersion: 13, Handle: answering(h.metadata)},
@@ -66,7 +76,6 @@ func register(router *server.Router, n member, o Options) {
 		server.API{Key: 18, MinVersion: 0, MaxVersion: 5, Handle: answering(h.apiVersions), Inline: true},
 		server.API{Key: 19, MinVersion: 2, MaxVersion: 7, Handle: h.forward},
 		server.API{Key: 20, MinVersion: 1, MaxVersion: 6, Handle: h.forward},
-		server.API{Key: 22, MinVersion: 0, MaxVersion: 5, Handle: answering(h.initProducerID)},
 		server.API{Key: 32, MinVersion: 1, MaxVersion: 4, Handle: answering(h.describeConfigs)},
 		server.API{Key: 33, MinVersion: 0, MaxVersion: 2, Handle: h.forward},
 		server.API{Key: 37, MinVersion: 0, MaxVersion: 3, Handle: h.forward},
@@ -82,14 +91,16 @@ func register(router *server.Router, n member, o Options) {
 	)
 }
 
-// notCoordinator answers a request about groups on a node that coordinates none.
-func notCoordinator(r *server.Request) {
-	q := kmsg.RequestForKey(r.Key)
-	if err := r.Decode(q); err != nil {
-		r.Fail(err)
-		return
+// notCoordinator answers a request about groups, or transactions, on a node that coordinates none.
+func notCoordinator(refuse func(kmsg.Request, *kerr.Error) kmsg.Response) server.Handler {
+	return func(r *server.Request) {
+		q := kmsg.RequestForKey(r.Key)
+		if err := r.Decode(q); err != nil {
+			r.Fail(err)
+			return
+		}
+		r.Reply(refuse(q, kerr.NotCoordinator))
 	}
-	r.Reply(groupapi.Refuse(q, kerr.NotCoordinator))
 }
 
 // answering makes a handler of a function from a decoded request to its response.

@@ -32,6 +32,7 @@ func TestEveryAdvertisedVersionAnswers(t *testing.T) {
 		55: {0, 2}, 57: {0, 2}, 60: {0, 2}, 64: {0, 0}, 74: {0, 1}, 75: {0, 0}, 80: {0, 1}, 81: {0, 0},
 		8: {2, 10}, 9: {1, 10}, 11: {0, 9}, 12: {0, 4}, 13: {0, 5}, 14: {0, 5}, 15: {0, 6}, 16: {0, 5}, 42: {0, 3}, 47: {0, 0},
 		68: {0, 1}, 69: {0, 1},
+		24: {0, 5}, 25: {0, 4}, 26: {0, 5}, 65: {0, 0}, 66: {0, 2},
 	}
 	q := kmsg.NewPtrApiVersionsRequest()
 	q.ClientSoftwareName, q.ClientSoftwareVersion = "test", "1"

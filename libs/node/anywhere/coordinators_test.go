@@ -16,6 +16,7 @@ import (
 
 	"github.com/cauce-stream/cauce/libs/config"
 	"github.com/cauce-stream/cauce/libs/kafka/configkeys"
+	"github.com/cauce-stream/cauce/libs/kafka/groupapi"
 	"github.com/cauce-stream/cauce/libs/kafka/server"
 	"github.com/cauce-stream/cauce/libs/metadata"
 	"github.com/cauce-stream/cauce/libs/metadata/metadatapb"
@@ -270,5 +271,27 @@ func TestOwnGroupAPIs(t *testing.T) {
 			t.Error("JoinGroup is registered")
 		}
 	}
-	router.Register(server.API{Key: 11, MaxVersion: 9, Handle: notCoordinator})
+	router.Register(server.API{Key: 11, MaxVersion: 9, Handle: notCoordinator(groupapi.Refuse)})
+}
+
+// Every node offers the APIs of transactions, and one that coordinates none has none to list.
+func TestTransactionsElsewhere(t *testing.T) {
+	c := serve(t, newFake(t))
+	if resp := ask[*kmsg.EndTxnResponse](c, &kmsg.EndTxnRequest{TransactionalID: "t"}, 5); resp.ErrorCode != kerr.NotCoordinator.Code {
+		t.Errorf("%+v", resp)
+	}
+	if resp := ask[*kmsg.ListTransactionsResponse](c, kmsg.NewPtrListTransactionsRequest(), 2); resp.ErrorCode != 0 || len(resp.TransactionStates) != 0 {
+		t.Errorf("%+v", resp)
+	}
+}
+
+// A process that coordinates transactions registers their APIs itself.
+func TestOwnTxnAPIs(t *testing.T) {
+	router := server.NewRouter()
+	register(router, newFake(t), Options{OwnTxnAPIs: true})
+	for _, k := range router.Versions() {
+		if k.ApiKey == 22 || k.ApiKey == 26 {
+			t.Errorf("key %d is registered", k.ApiKey)
+		}
+	}
 }

@@ -33,6 +33,8 @@ type Config struct {
 	// OwnGroupAPIs says that the process registers the APIs of consumer groups on Router itself, as one that coordinates
 	// groups does.
 	OwnGroupAPIs bool
+	// OwnTxnAPIs does the same with those of transactions.
+	OwnTxnAPIs bool
 }
 
 // Deps are what the node needs of its process.
@@ -90,7 +92,7 @@ func Listen(c Config, d Deps) (*Serving, error) {
 		AdvertisedListeners: announced, LogDirIDs: c.LogDirIDs, Static: c.Values,
 	}, node.Deps{Bus: d.Bus, Log: d.Telemetry.Log, Metrics: d.Telemetry.Metrics, Tracer: d.Telemetry.Tracer})
 	d.Telemetry.Ready("node", s.Node.InService)
-	anywhere.Register(s.Router, s.Node, anywhere.Options{OwnGroupAPIs: c.OwnGroupAPIs, Log: d.Telemetry.Log})
+	anywhere.Register(s.Router, s.Node, anywhere.Options{OwnGroupAPIs: c.OwnGroupAPIs, OwnTxnAPIs: c.OwnTxnAPIs, Log: d.Telemetry.Log})
 	return s, nil
 }
 
