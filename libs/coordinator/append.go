@@ -157,10 +157,13 @@ func (s *shard[M]) append(ctx context.Context, b *batch) error {
 		built = record.EndTransaction(*b.marker, b.producer.ID, b.producer.Epoch, time.Now().UnixMilli())
 	case b.builder == nil:
 		built = s.fence()
-	} else if built, err = b.builder.AppendTo(s.buffer[:0], record.None, 0); err != nil {
-		return err
-	} else if cap(built) <= maxSpareBytes {
-		s.buffer = built
+	default:
+		if built, err = b.builder.AppendTo(s.buffer[:0], record.None, 0); err != nil {
+			return err
+		}
+		if cap(built) <= maxSpareBytes {
+			s.buffer = built
+		}
 	}
 	s.r.metrics.batchBytes.Observe(float64(len(built)))
 	began := time.Now()
