@@ -59,11 +59,13 @@ type Service struct {
 	settled atomic.Bool // the metadata is the present's: what it says to follow is followed
 	node    *node.Node
 	epoch   func() int64 // the node's
+	// dirFailed has a token when replicas may have failed that the controller does not know of.
+	dirFailed chan struct{}
 }
 
 // New opens the log directories and recovers what needs it. Close must be called, whether Run was or not.
 func New(ctx context.Context, cfg Config, deps Deps) (*Service, error) {
-	s := &Service{cfg: cfg, log: deps.Log, wishes: isr.New(deps.Log)}
+	s := &Service{cfg: cfg, log: deps.Log, wishes: isr.New(deps.Log), dirFailed: make(chan struct{}, 1)}
 	v := cfg.Static
 	rackAware, err := selectsByRack(v.String("replica.selector.class"))
 	if err != nil {
@@ -81,9 +83,7 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Service, error) {
 		HighWatermarkCheckpointMs: v.Long("replica.high.watermark.checkpoint.interval.ms"),
 		ProducerExpirationCheckMs: v.Long("producer.id.expiration.check.interval.ms"),
 		OnStartMoved:              func(l *log.Log) { s.parts.StartMoved(l) },
-		OnFailure: func(dir string, err error) {
-			deps.Log.Error("log directory is offline", zap.String("dir", dir), zap.Error(err))
-		},
+		OnFailure:                 func(string, error) { s.noteDirFailure() },
 	})
 	if err != nil {
 		return nil, fmt.Errorf("opening the log directories: %w", err)
@@ -166,6 +166,9 @@ func (s *Service) apply(im *metadata.Image, d *metadata.Delta) {
 	if s.settled.Load() {
 		s.copies.Follow(append(slices.Clone(d.DeletedTopics), d.ChangedTopics...)...)
 	}
+	if len(d.ChangedTopics) > 0 && s.logs.Failed() > 0 {
+		s.noteDirFailure() // replicas were made that could not be, or the controller has forgotten some
+	}
 }
 
 func (s *Service) register(router *server.Router) {
@@ -193,6 +196,7 @@ func (s *Service) Run(ctx context.Context) error {
 	group.Go(func() error { return s.logs.Run(ctx) })
 	group.Go(func() error { s.wishes.Run(ctx, s.node.AlterPartitions); return nil })
 	group.Go(func() error { s.checkISR(ctx); return nil })
+	group.Go(func() error { return s.watchLogDirs(ctx, s.node.FailReplicas) })
 	return group.Wait()
 }
 

@@ -36,21 +36,23 @@ type testCluster struct {
 	image   *metadata.Image
 	members map[int32]*member // those that run
 	dirs    map[int32]string
-	changed chan struct{} // closed and replaced with each change of the metadata
+	second  map[int32]string // another log directory of some
+	changed chan struct{}    // closed and replaced with each change of the metadata
 }
 
 // member is one broker that runs.
 type member struct {
 	*Service
-	addr string
-	stop func()
+	addr   string
+	failed <-chan error // what ended the watch of its log directories
+	stop   func()
 }
 
 func startMembers(t *testing.T, n int32, pairs ...string) *testCluster {
 	t.Helper()
 	c := &testCluster{
 		t: t, given: map[string]string{"replica.fetch.wait.max.ms": "50"}, image: metadata.Empty(),
-		members: map[int32]*member{}, dirs: map[int32]string{}, changed: make(chan struct{}),
+		members: map[int32]*member{}, dirs: map[int32]string{}, second: map[int32]string{}, changed: make(chan struct{}),
 	}
 	for i := 0; i < len(pairs); i += 2 {
 		c.given[pairs[i]] = pairs[i+1]
@@ -75,7 +77,7 @@ func (c *testCluster) start(id int32) {
 		c.t.Fatal(err)
 	}
 	logger := zaptest.NewLogger(c.t, zaptest.Level(zap.WarnLevel)).With(zap.Int32("node", id))
-	s, err := New(c.t.Context(), Config{NodeID: id, LogDirs: []string{c.dirs[id]}, Static: static}, Deps{Log: logger})
+	s, err := New(c.t.Context(), Config{NodeID: id, LogDirs: c.logDirs(id), Static: static}, Deps{Log: logger})
 	if err != nil {
 		c.t.Fatal(err)
 	}
@@ -92,6 +94,7 @@ func (c *testCluster) start(id int32) {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup
+	failed := make(chan error, 1)
 	running.Go(func() {
 		if err := srv.Run(ctx); err != nil {
 			c.t.Errorf("server: %v", err)
@@ -99,7 +102,7 @@ func (c *testCluster) start(id int32) {
 	})
 	running.Go(func() { s.wishes.Run(ctx, c.alter) })
 	running.Go(func() { s.checkISR(ctx) })
-	m := &member{Service: s, addr: srv.Addr().String(), stop: func() {
+	m := &member{Service: s, addr: srv.Addr().String(), failed: failed, stop: func() {
 		cancel()
 		running.Wait()
 		if err := s.Close(); err != nil {
@@ -112,10 +115,16 @@ func (c *testCluster) start(id int32) {
 	s.epoch = func() int64 { return epoch }
 	node := metadata.Node{ID: id, Epoch: epoch, Incarnation: [16]byte{byte(epoch)}, Listeners: []metadata.Listener{
 		{Name: "PLAINTEXT", Host: "127.0.0.1", Port: uint16(srv.Addr().(*net.TCPAddr).Port)}}}
-	c.commit(&metadatapb.Record{Record: &metadatapb.Record_RegisterBroker{RegisterBroker: node.Record()}})
+	c.commit(append(c.restored(id), &metadatapb.Record{Record: &metadatapb.Record_RegisterBroker{RegisterBroker: node.Record()}})...)
 	s.parts.Apply(c.image, metadata.Diff(metadata.Empty(), c.image))
 	s.settle()
 	c.members[id] = m
+	running.Go(func() {
+		failed <- s.watchLogDirs(ctx, func(_ context.Context, replicas []*controlpb.FailReplicasRequest_Topic) error {
+			c.failReplicas(id, replicas)
+			return nil
+		})
+	})
 }
 
 func (c *testCluster) stop(id int32) {
@@ -244,9 +253,13 @@ func (c *testCluster) produce(leader int32, id metadata.TopicID, acks int16, val
 // segments are the bytes of partition 0 of a topic on a node.
 func (c *testCluster) segments(topic string, node int32) []byte {
 	c.t.Helper()
-	names, err := filepath.Glob(filepath.Join(c.dirs[node], topic+"-0", "*.log"))
-	if err != nil {
-		c.t.Fatal(err)
+	var names []string
+	for _, dir := range c.logDirs(node) {
+		found, err := filepath.Glob(filepath.Join(dir, topic+"-0", "*.log"))
+		if err != nil {
+			c.t.Fatal(err)
+		}
+		names = append(names, found...)
 	}
 	slices.Sort(names)
 	var all []byte

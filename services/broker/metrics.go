@@ -92,13 +92,7 @@ func (c *collector) Collect(out chan<- prometheus.Metric) {
 	counter(isrExpands, expands)
 	counter(isrShrinks, shrinks)
 	gauge(offlineReplicas, offline)
-	var failed int64
-	for _, dir := range c.logs.Describe() {
-		if dir.Err != nil {
-			failed++
-		}
-	}
-	gauge(offlineDirs, failed)
+	gauge(offlineDirs, int64(c.logs.Failed()))
 	sessions, _, evicted := c.fetches.SessionStats()
 	gauge(fetchSessions, int64(sessions))
 	counter(sessionsEvicted, evicted)

@@ -39,6 +39,7 @@ type dir struct {
 	lock   *os.File
 	failed atomic.Pointer[error] // why it is offline
 	logs   int                   // how many lie here; under Set.mu
+	loaded bool                  // what lies here is known, whatever has become of it since; set by Open
 
 	mu       sync.Mutex // guards what follows and the writing of checkpoints
 	doomed   []doomed
@@ -83,6 +84,15 @@ func (d *dir) acquire() error {
 	}
 	d.lock = f
 	return nil
+}
+
+// probe looks whether the directory is still there and may be written to, as a disk that nobody writes to says nothing.
+func (d *dir) probe() error {
+	if err := unix.Access(d.path, unix.W_OK); err != nil {
+		return &os.PathError{Op: "access", Path: d.path, Err: err}
+	}
+	_, err := os.Stat(filepath.Join(d.path, metaFile))
+	return err
 }
 
 func (d *dir) release() {

@@ -30,6 +30,7 @@ func (s *Set) duties(ctx context.Context) {
 	list := []*duty{
 		{everyMs: s.o.FlushSchedulerMs, do: s.tidy},
 		{everyMs: s.o.HighWatermarkCheckpointMs, do: func(int64) { _ = s.CheckpointHighWatermarks() }},
+		{everyMs: s.o.HighWatermarkCheckpointMs, do: s.probe},
 		{everyMs: s.o.RecoveryPointCheckpointMs, do: s.rest},
 		{everyMs: s.o.StartOffsetCheckpointMs, do: func(int64) { _ = s.CheckpointStartOffsets() }},
 		{everyMs: s.o.RetentionCheckMs, do: s.Retain},
@@ -71,6 +72,15 @@ func (s *Set) tidy(nowMs int64) {
 	}
 	for _, d := range s.online() {
 		if err := d.sweep(nowMs); err != nil {
+			s.takeOffline(d, err)
+		}
+	}
+}
+
+// probe finds directories that have failed while nobody wrote to them.
+func (s *Set) probe(int64) {
+	for _, d := range s.online() {
+		if err := d.probe(); err != nil {
 			s.takeOffline(d, err)
 		}
 	}

@@ -5,6 +5,7 @@
 package logdir
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -14,6 +15,7 @@ import (
 	"runtime"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -81,7 +83,8 @@ type Set struct {
 	o    Options
 	dirs []*dir
 
-	creating sync.Mutex // one Create or Delete at a time
+	creating sync.Mutex  // one Create or Delete at a time
+	expect   atomic.Bool // see ExpectNew
 	mu       sync.RWMutex
 	logs     map[key]placed // changed under both
 }
@@ -144,17 +147,52 @@ func (s *Set) openDir(ctx context.Context, d *dir) error {
 	if err != nil {
 		return err
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	for _, l := range logs {
-		k := key{l.Topic(), l.Partition()}
-		if other, ok := s.logs[k]; ok {
-			return fmt.Errorf("%s lies in %s and in %s", filepath.Base(l.Dir()), other.dir.path, d.path)
+		if err := s.admit(placed{l, d}); err != nil {
+			return err
 		}
-		s.logs[k] = placed{l, d}
-		d.logs++
 	}
+	d.loaded = true
 	return nil
+}
+
+// admit takes in a log that was found. Where a partition lies in two directories, as after a crash just before the end of a
+// move, the log that goes further stays, which has all that the other has, and the other is set aside.
+func (s *Set) admit(l placed) error {
+	k := key{l.Topic(), l.Partition()}
+	s.mu.Lock()
+	other, twice := s.logs[k]
+	if twice && l.TopicID() != other.TopicID() {
+		s.mu.Unlock()
+		return fmt.Errorf("%s lies in %s and, of another topic id, in %s", filepath.Base(l.Log.Dir()), other.dir.path, l.dir.path)
+	}
+	stays, goes := l, other
+	if twice && !goesFurther(l.Log, other.Log) {
+		stays, goes = other, l
+	}
+	s.logs[k] = stays
+	l.dir.logs++
+	if twice {
+		goes.dir.logs--
+	}
+	s.mu.Unlock()
+	if !twice {
+		return nil
+	}
+	goes.dir.logger.Warn("a partition lies in two directories; the log that goes less far is set aside",
+		zap.String("log", goes.Log.Dir()), zap.Int64("end", goes.EndOffset()), zap.String("stays", stays.Log.Dir()), zap.Int64("itsEnd", stays.EndOffset()))
+	_, err := goes.dir.retire(goes.Log, strayMark)
+	if err != nil && goes.dir != l.dir {
+		s.takeOffline(goes.dir, err)
+		return nil
+	}
+	return err
+}
+
+// goesFurther says whether a has all that b has, and more: replicas that end in the same leader epoch are the same up to the
+// shorter one's end, and one of a later epoch was made equal to its leader's before that.
+func goesFurther(a, b *log.Log) bool {
+	return cmp.Or(cmp.Compare(a.LatestEpoch(), b.LatestEpoch()), cmp.Compare(a.EndOffset(), b.EndOffset())) > 0
 }
 
 func (s *Set) openLog(d *dir, path string, c log.Config, o log.Options) (*log.Log, error) {
@@ -229,7 +267,7 @@ func (s *Set) snapshot(d *dir) []*log.Log {
 
 // Create makes the log of a partition in the online directory with the fewest logs; an existing log of the same topic id
 // is returned as it is. Errors wrap kerr.InconsistentTopicID when it has another id and kerr.KafkaStorageError, also when
-// the partition may lie in a directory that is offline.
+// the partition may lie in a directory that is offline (see ExpectNew).
 func (s *Set) Create(topic string, partition int32, id log.TopicID, c log.Config) (*log.Log, error) {
 	s.creating.Lock()
 	defer s.creating.Unlock()
@@ -268,6 +306,10 @@ func (s *Set) Create(topic string, partition int32, id log.TopicID, c log.Config
 	return l, nil
 }
 
+// ExpectNew says that Create is called for partitions from now on that this node had no replica of before: they cannot lie in a
+// directory that was unreadable at the start.
+func (s *Set) ExpectNew() { s.expect.Store(true) }
+
 // place chooses the directory for a new log.
 func (s *Set) place(k key) (*dir, error) {
 	var best *dir
@@ -276,7 +318,7 @@ func (s *Set) place(k key) (*dir, error) {
 			if best == nil || d.logs < best.logs {
 				best = d
 			}
-		} else if _, statErr := os.Stat(d.partitionPath(k)); !os.IsNotExist(statErr) {
+		} else if s.mayHold(d, k) {
 			return nil, err // a replica born anew would pass for one that has lost everything
 		}
 	}
@@ -284,6 +326,21 @@ func (s *Set) place(k key) (*dir, error) {
 		return nil, s.dirs[0].err()
 	}
 	return best, nil
+}
+
+// mayHold says whether a directory that is offline may have a log of the partition that the set does not know.
+func (s *Set) mayHold(d *dir, k key) bool {
+	_, err := os.Stat(d.partitionPath(k))
+	switch {
+	case err == nil:
+		return true
+	case d.loaded || s.expect.Load():
+		return false
+	case !os.IsNotExist(err):
+		return true
+	}
+	_, err = os.ReadDir(d.path) // it is not there only if everything else is
+	return err != nil
 }
 
 // Delete takes the partition's log away: its folder is renamed at once and removed after file.delete.delay.ms. It is no
@@ -324,6 +381,9 @@ func (s *Set) Describe() []DirInfo {
 	}
 	return infos
 }
+
+// Failed is the number of directories that are offline.
+func (s *Set) Failed() int { return len(s.dirs) - len(s.online()) }
 
 // Close closes every log in order, writes the checkpoints and the clean-shutdown marker and gives up the locks. Run must
 // have returned. The Set is of no use afterwards.

@@ -435,6 +435,74 @@ func TestOfflineAtStart(t *testing.T) {
 	}
 }
 
+// What an unreadable directory holds is not known at the start; what comes later cannot be in it.
+func TestUnknownAndNewPartitions(t *testing.T) {
+	broken, whole := filepath.Join(t.TempDir(), "d"), t.TempDir()
+	if err := os.WriteFile(broken, nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	s := open(t, Options{}, broken, whole)
+	if _, err := s.Create("t", 0, log.TopicID{1}, log.DefaultConfig()); !errors.Is(err, kerr.KafkaStorageError) {
+		t.Errorf("a partition that may be in the broken directory: %v", err)
+	}
+	s.ExpectNew()
+	create(t, s, "t", 1)
+}
+
+// TestPartitionInTwoDirectories has a partition twice, as a crash at the end of a move leaves it.
+func TestPartitionInTwoDirectories(t *testing.T) {
+	dirs := []string{t.TempDir(), t.TempDir()}
+	for i, dir := range dirs {
+		s := open(t, Options{}, dir)
+		l := create(t, s, "t", 0)
+		appendN(t, l, 3+i)
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for range 2 {
+		s := open(t, Options{}, dirs...)
+		if l := find(t, s, "t"); l.EndOffset() != 4 || filepath.Dir(l.Dir()) != dirs[1] {
+			t.Errorf("%s ends at %d", l.Dir(), l.EndOffset())
+		}
+		if s.Failed() != 0 {
+			t.Error("a directory is offline")
+		}
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if aside, _ := filepath.Glob(filepath.Join(dirs[0], "t-0.*"+strayMark)); len(aside) != 1 {
+		t.Errorf("set aside: %v", aside)
+	}
+}
+
+// TestDirectoryVanishes takes an idle directory away. Nobody writes there, and it is missed all the same.
+func TestDirectoryVanishes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dirs := []string{t.TempDir(), t.TempDir()}
+		told := 0
+		s := open(t, Options{OnFailure: func(string, error) { told++ }}, dirs...)
+		create(t, s, "t", 0)
+		if err := errors.Join(s.CheckpointHighWatermarks(), s.CheckpointStartOffsets()); err != nil {
+			t.Fatal(err)
+		}
+		ctx, stop := context.WithCancel(t.Context())
+		done := make(chan error)
+		go func() { done <- s.Run(ctx) }()
+		if err := os.RemoveAll(dirs[1]); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(6 * time.Second)
+		synctest.Wait()
+		if told != 1 || s.Failed() != 1 || s.Describe()[1].Err == nil {
+			t.Errorf("told %d times, %d offline", told, s.Failed())
+		}
+		stop()
+		<-done
+	})
+}
+
 func TestMetaProperties(t *testing.T) {
 	kafkas, err := os.ReadFile("../testdata/kafka/clean/meta.properties")
 	if err != nil {

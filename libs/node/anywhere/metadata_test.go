@@ -343,13 +343,14 @@ func pages(resp *kmsg.DescribeTopicPartitionsResponse) string {
 func TestDescribeTopicPartitionsDetails(t *testing.T) {
 	f := newFake(t)
 	p := partition(1, 8, 1, 2)
-	p.EligibleLeaderReplicas, p.LastKnownElr = []int32{2}, []int32{3}
+	p.EligibleLeaderReplicas, p.LastKnownElr, p.OfflineReplicas = []int32{2}, []int32{3}, []int32{1}
 	f.apply(t, topicRecords("elr", topicID(7), p)...)
 	c := serve(t, f)
 	q := &kmsg.DescribeTopicPartitionsRequest{ResponsePartitionLimit: 10, Topics: []kmsg.DescribeTopicPartitionsRequestTopic{{Topic: "elr"}, {Topic: "b"}}}
 	resp := ask[*kmsg.DescribeTopicPartitionsResponse](c, q, 0)
 	want := kmsg.DescribeTopicPartitionsResponseTopicPartition{
 		LeaderID: 1, LeaderEpoch: 8, Replicas: []int32{1, 2}, ISR: []int32{1, 2}, EligibleLeaderReplicas: []int32{2}, LastKnownELR: []int32{3},
+		OfflineReplicas: []int32{1},
 	}
 	elr := resp.Topics[1]
 	if metadata.TopicID(elr.TopicID) != topicID(7) || elr.AuthorizedOperations != 3576 || !reflect.DeepEqual(elr.Partitions[0], want) {

@@ -62,11 +62,11 @@ func (v view) leader(p *metadata.Partition) (int32, *kerr.Error) {
 	return p.Leader, nil
 }
 
-// offline are the replicas that clients cannot reach.
+// offline are the replicas that clients cannot reach, or that lie in a log directory that has failed (KIP-112).
 func (v view) offline(p *metadata.Partition) []int32 {
 	var list []int32
 	for _, id := range p.Replicas {
-		if !v.online[id] {
+		if !v.online[id] || p.IsOffline(id) {
 			list = append(list, id)
 		}
 	}

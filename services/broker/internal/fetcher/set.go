@@ -144,7 +144,7 @@ func (s *Set) wanted(k key, p *partition.Partition) (assignment, bool) {
 		return assignment{}, false
 	}
 	state := p.State()
-	if _, err := p.Log(); err != nil || !state.HasLeader() || state.Leader == s.cfg.NodeID {
+	if p.Failed() || !state.HasLeader() || state.Leader == s.cfg.NodeID {
 		return assignment{}, false
 	}
 	hash := uint32(k.partition)

@@ -3,6 +3,7 @@
 package partition
 
 import (
+	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -43,6 +44,11 @@ func (p *Partition) Log() (*log.Log, error) {
 		return nil, fmt.Errorf("%s-%d: its log directory is offline: %w", p.Topic.Name, p.ID, kerr.KafkaStorageError)
 	}
 	return p.log, nil
+}
+
+// Failed says whether the partition has no log that works.
+func (p *Partition) Failed() bool {
+	return p.log == nil || errors.Is(p.log.Err(), kerr.KafkaStorageError)
 }
 
 // State returns the partition as the metadata has it: leader, epochs, replicas.

@@ -164,6 +164,7 @@ func (s *Set) Settle() {
 	s.applying.Lock()
 	defer s.applying.Unlock()
 	s.settled = true
+	defer s.cfg.Logs.ExpectNew()
 	for l := range s.cfg.Logs.All() {
 		t := s.Find(l.Topic(), metadata.TopicID{})
 		if t != nil && (t.ID == l.TopicID() || l.TopicID() == metadata.TopicID{}) {
@@ -207,6 +208,19 @@ func (s *Set) reopen(t *Topic) {
 		p.leave()
 	}
 	t.partitions.Store(&next)
+}
+
+// Failed yields the partitions whose log cannot be used and that the metadata does not have as offline yet.
+func (s *Set) Failed() iter.Seq[*Partition] {
+	return func(yield func(*Partition) bool) {
+		for t := range s.Topics() {
+			for _, p := range t.Partitions() {
+				if p != nil && p.Failed() && !p.State().IsOffline(s.cfg.NodeID) && !yield(p) {
+					return
+				}
+			}
+		}
+	}
 }
 
 // host makes, changes or gives up this broker's replicas of one topic.

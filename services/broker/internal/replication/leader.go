@@ -42,6 +42,7 @@ type Leader struct {
 // follower is one replica as its fetches show it.
 type follower struct {
 	node      int32
+	offline   bool  // its log directory has failed: nobody waits for it
 	nodeEpoch int64 // of its registration, -1 while unknown
 	end       int64 // of its log, -1 before its first fetch of the leader epoch
 	start     int64 // of its log, -1 while unknown
@@ -91,6 +92,7 @@ func (l *Leader) adopt(p *metadata.Partition, nowMs int64) {
 		if known := l.find(node); known != nil {
 			f = *known
 		}
+		f.offline = p.IsOffline(node)
 		followers = append(followers, f)
 	}
 	l.followers = followers
@@ -164,7 +166,7 @@ func (l *Leader) HighWatermark(end int64, minISR int, nowMs int64) int64 {
 	hw := end
 	for i := range l.followers {
 		f := &l.followers[i]
-		if f.end < hw && (l.inMaximalISR(f.node) || l.isCaughtUp(f, end, nowMs) && l.rules.MayJoin(f.node, f.nodeEpoch)) {
+		if f.end < hw && (l.inMaximalISR(f.node) || l.isCaughtUp(f, end, nowMs) && l.mayJoin(f)) {
 			hw = f.end
 		}
 	}
@@ -211,6 +213,8 @@ func (l *Leader) isCaughtUp(f *follower, end, nowMs int64) bool {
 	return f.end >= end || nowMs-f.caughtUpMs <= l.rules.LagMaxMs
 }
 
+func (l *Leader) mayJoin(f *follower) bool { return !f.offline && l.rules.MayJoin(f.node, f.nodeEpoch) }
+
 // Expand proposes the followers that have reached the high watermark and what lay in the log as the epoch began; nil when
 // there is none, or a proposal is under way.
 func (l *Leader) Expand(highWatermark int64) *Proposal {
@@ -220,7 +224,7 @@ func (l *Leader) Expand(highWatermark int64) *Proposal {
 	var joining []int32
 	for i := range l.followers {
 		f := &l.followers[i]
-		if !slices.Contains(l.isr, f.node) && f.end >= max(highWatermark, l.startOffset) && l.rules.MayJoin(f.node, f.nodeEpoch) {
+		if !slices.Contains(l.isr, f.node) && f.end >= max(highWatermark, l.startOffset) && l.mayJoin(f) {
 			joining = append(joining, f.node)
 		}
 	}
@@ -275,7 +279,11 @@ func (l *Leader) Decided(p *Proposal, d Decision, nowMs int64) (again bool) {
 	}
 	switch d.Err {
 	case nil:
-		if d.LeaderEpoch == l.epoch && d.PartitionEpoch > l.partitionEpoch {
+		if d.LeaderEpoch > l.epoch {
+			// It was granted and has ended a reassignment, which begins an epoch: it counts until the metadata says so.
+			return false
+		}
+		if d.PartitionEpoch > l.partitionEpoch {
 			before := l.isr
 			l.partitionEpoch, l.isr = d.PartitionEpoch, d.ISR
 			l.welcome(before, nowMs)
@@ -302,10 +310,10 @@ func (l *Leader) ISR() []int32 { return l.isr }
 // StartOffset is where the log ended as the leader epoch began.
 func (l *Leader) StartOffset() int64 { return l.startOffset }
 
-// LowWatermark is the lowest start offset of the replicas that counts says, the leader's own start included.
+// LowWatermark is the lowest start offset of the replicas that counts says and that are not offline, the leader's own start included.
 func (l *Leader) LowWatermark(start int64, counts func(node int32) bool) int64 {
 	for i := range l.followers {
-		if f := &l.followers[i]; counts(f.node) {
+		if f := &l.followers[i]; !f.offline && counts(f.node) {
 			start = min(start, f.start)
 		}
 	}

@@ -213,6 +213,20 @@ func TestAnswersToProposals(t *testing.T) {
 	}
 }
 
+// A replica that joins may end a reassignment, by which this leader's epoch ends too.
+func TestAGrantThatEndsTheEpochCountsOn(t *testing.T) {
+	r := newRig(t, 10, 1, 2)
+	r.fetch(2, 10)
+	r.fetch(3, 10)
+	p := r.Expand(r.hw)
+	if r.Decided(p, Decision{LeaderEpoch: 6, PartitionEpoch: 8, ISR: []int32{1, 3}}, r.nowMs) || !r.Pending(p) {
+		t.Error("the grant is to be sent again, or is forgotten")
+	}
+	r.append(5)
+	r.fetch(2, 15)
+	r.wantHW(10) // node 3 may be elected by now
+}
+
 func TestNewerMetadataEndsAProposal(t *testing.T) {
 	r := newRig(t, 10, 1, 2)
 	r.fetch(2, 10)
@@ -230,4 +244,23 @@ func TestNewerMetadataEndsAProposal(t *testing.T) {
 		t.Error("an old answer changed the replicas in sync")
 	}
 	r.wantHW(10)
+}
+
+// A follower whose disk has failed was caught up a moment ago, and its node is well. Nobody waits for it.
+func TestNobodyWaitsForAnOfflineReplica(t *testing.T) {
+	r := newRig(t, 10, 1, 2, 3)
+	r.fetch(2, 10)
+	r.fetch(3, 10)
+	r.wantHW(10)
+	r.Update(&metadata.Partition{Leader: 1, LeaderEpoch: 5, PartitionEpoch: 8, Replicas: []int32{1, 2, 3}, ISR: []int32{1, 2}, Offline: []int32{3}}, r.nowMs)
+	r.append(5)
+	r.fetch(2, 15)
+	r.wantHW(15)
+	r.fetch(3, 15) // was under way
+	wantMembers(t, r.Expand(r.hw))
+	if low := r.LowWatermark(9, func(int32) bool { return true }); low != 0 {
+		t.Errorf("low watermark %d, want that of node 2", low)
+	}
+	r.Update(&metadata.Partition{Leader: 1, LeaderEpoch: 5, PartitionEpoch: 9, Replicas: []int32{1, 2, 3}, ISR: []int32{1, 2}}, r.nowMs)
+	wantMembers(t, r.Expand(r.hw), 1, 2, 3)
 }
