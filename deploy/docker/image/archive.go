@@ -138,7 +138,11 @@ func (b builder) layer(step copyStep) (layer, error) {
 		if err != nil {
 			return err
 		}
-		return b.addEntry(archive, path.Join(step.to, filepath.ToSlash(relative)), step, info.Mode(), name)
+		to := path.Join(step.to, filepath.ToSlash(relative))
+		if to == "/" {
+			return nil // is there
+		}
+		return b.addEntry(archive, to, step, info.Mode(), name)
 	})
 	if err != nil {
 		return layer{}, err

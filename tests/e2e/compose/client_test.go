@@ -1,0 +1,119 @@
+//go:build compose
+
+package compose
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
+)
+
+// create makes a topic with the stack's defaults, which must be three replicas.
+func create(t *testing.T, admin *kadm.Client, topic string) {
+	t.Helper()
+	eventually(t, "creating "+topic, func(ctx context.Context) error {
+		responses, err := admin.CreateTopics(ctx, 6, -1, nil, topic)
+		if err == nil {
+			err = responses[topic].Err
+		}
+		return err
+	})
+	topics, err := admin.ListTopics(t.Context(), topic)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range topics[topic].Partitions {
+		if len(p.Replicas) != 3 {
+			t.Errorf("partition %d of %s has the replicas %v", p.Partition, topic, p.Replicas)
+		}
+	}
+}
+
+func connect(t *testing.T, options ...kgo.Opt) *kgo.Client {
+	t.Helper()
+	client, err := kgo.NewClient(append([]kgo.Opt{kgo.SeedBrokers(external...), kgo.MetadataMinAge(100 * time.Millisecond)}, options...)...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(client.Close)
+	return client
+}
+
+// produce has the values from first to before end acknowledged, by all replicas in sync.
+func produce(t *testing.T, client *kgo.Client, topic string, first, end int) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), healsWithin)
+	defer cancel()
+	var records []*kgo.Record
+	for i := first; i < end; i++ {
+		records = append(records, &kgo.Record{Topic: topic, Key: fmt.Append(nil, i), Value: fmt.Append(nil, i)})
+	}
+	if err := client.ProduceSync(ctx, records...).FirstErr(); err != nil {
+		t.Fatalf("producing to %s: %v", topic, err)
+	}
+}
+
+// consumeInGroup reads and commits with two members until they have the values from first to before end.
+func consumeInGroup(t *testing.T, group, topic string, first, end int) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), healsWithin)
+	defer cancel()
+	polled := make(chan kgo.Fetches)
+	for range 2 {
+		member := connect(t, kgo.ConsumerGroup(group), kgo.ConsumeTopics(topic), kgo.DisableAutoCommit(),
+			kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()))
+		left := make(chan struct{})
+		go func() {
+			defer close(left)
+			for ctx.Err() == nil {
+				fetches := member.PollFetches(ctx)
+				if err := member.CommitUncommittedOffsets(ctx); err != nil && ctx.Err() == nil {
+					t.Logf("%s: committing: %v", group, err) // the records come again
+				}
+				select {
+				case polled <- fetches:
+				case <-ctx.Done():
+				}
+			}
+			member.Close()
+		}()
+		defer func() { <-left }()
+	}
+	defer cancel()
+	missing := map[string]bool{}
+	for i := first; i < end; i++ {
+		missing[fmt.Sprint(i)] = true
+	}
+	for len(missing) > 0 {
+		select {
+		case fetches := <-polled:
+			fetches.EachRecord(func(r *kgo.Record) { delete(missing, string(r.Value)) })
+		case <-ctx.Done():
+			t.Fatalf("%s: %d values of %s are missing after %v", group, len(missing), topic, healsWithin)
+		}
+	}
+}
+
+// kcat runs librdkafka's command line, where it is installed.
+func kcat(t *testing.T, input string, args ...string) string {
+	t.Helper()
+	if _, err := exec.LookPath("kcat"); err != nil {
+		t.Skip("kcat (librdkafka) is not installed")
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), healsWithin)
+	defer cancel()
+	var output, errs bytes.Buffer
+	cmd := exec.CommandContext(ctx, "kcat", append([]string{"-b", "localhost:19092"}, args...)...)
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = strings.NewReader(input), &output, &errs
+	if err := cmd.Run(); err != nil {
+		t.Fatalf("kcat %s: %v: %s", strings.Join(args, " "), err, errs.String())
+	}
+	return output.String()
+}

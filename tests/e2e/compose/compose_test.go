@@ -1,0 +1,128 @@
+//go:build compose
+
+package compose
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+)
+
+// TestStack is one test, since starting the stack is most of the work: its parts run in order and leave it whole.
+func TestStack(t *testing.T) {
+	took := startStack(t)
+	t.Logf("from docker compose up to healthy: %v (%v on an idle machine)", took.Round(100_000_000), startWithin)
+	client := connect(t)
+	admin := kadm.NewClient(client)
+
+	t.Run("nodes are reached by their external addresses", func(t *testing.T) {
+		nodes, err := admin.ListBrokers(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		var addresses []string
+		for _, n := range nodes {
+			addresses = append(addresses, fmt.Sprintf("%d=%s:%d", n.NodeID, n.Host, n.Port))
+		}
+		want := []string{"1=127.0.0.1:19092", "2=127.0.0.1:29092", "3=127.0.0.1:39092", "11=127.0.0.1:31092", "12=127.0.0.1:32092"}
+		if !slices.Equal(addresses, want) {
+			t.Errorf("nodes are %v, want %v", addresses, want)
+		}
+	})
+	t.Run("franz-go produces and consumes in a group", func(t *testing.T) {
+		create(t, admin, "orders")
+		produce(t, client, "orders", 0, 1000)
+		consumeInGroup(t, "shop", "orders", 0, 1000)
+	})
+	t.Run("librdkafka produces and consumes in a group", func(t *testing.T) {
+		create(t, admin, "letters")
+		kcat(t, "a\nb\nc\n", "-P", "-t", "letters", "-X", "acks=all", "-z", "lz4")
+		got := strings.Fields(kcat(t, "", "-G", "readers", "-X", "auto.offset.reset=earliest", "-e", "-q", "letters"))
+		slices.Sort(got)
+		if !slices.Equal(got, []string{"a", "b", "c"}) {
+			t.Errorf("the group reads %q", got)
+		}
+	})
+	t.Run("memory at rest", func(t *testing.T) {
+		total := 0.0
+		for _, service := range members {
+			used := memory(t, service)
+			total += used
+			t.Logf("%-14s %6.1f MiB", service, used)
+		}
+		t.Logf("%-14s %6.1f MiB", "the cluster", total)
+	})
+	t.Run("Prometheus sees every program", scraped)
+	t.Run("every query of every panel has data", func(t *testing.T) { panels(t) })
+	t.Run("every alert's query is understood", func(t *testing.T) { alerts(t) })
+
+	value := 1000
+	// use has the stack at work: records are acknowledged, and a group reads on.
+	use := func(t *testing.T) {
+		t.Helper()
+		produce(t, client, "orders", value, value+300)
+		consumeInGroup(t, "shop", "orders", value, value+300)
+		value += 300
+	}
+	for _, service := range members {
+		t.Run("stop and start "+service, func(t *testing.T) {
+			id := container(t, service)
+			compose(t, "stop", service)
+			if s := inspect(t, id); s.ExitCode != 0 {
+				t.Errorf("told to stop, %s ended with code %d (137 is killed after the grace period)", service, s.ExitCode)
+			}
+			use(t)
+			compose(t, "start", service)
+			healthy(t, service)
+			use(t)
+		})
+	}
+	for _, service := range members {
+		t.Run("crash "+service, func(t *testing.T) {
+			crash(t, service)
+			use(t)
+			healthy(t, service)
+			use(t)
+		})
+	}
+	t.Run("volumes outlive their containers", func(t *testing.T) {
+		compose(t, "down", "--timeout", "35")
+		compose(t, "up", "--detach", "--no-build", "--wait", "--wait-timeout", "180")
+		consumeInGroup(t, "another", "orders", 0, value)
+		use(t)
+	})
+}
+
+// scraped checks that Prometheus reaches every target that it is told of.
+func scraped(t *testing.T) {
+	eventually(t, "every target is up", func(ctx context.Context) error {
+		var answer struct {
+			Data struct {
+				ActiveTargets []struct {
+					Labels                       map[string]string
+					Health, LastError, ScrapeURL string
+				}
+			}
+		}
+		if err := getJSON(ctx, prometheus+"/api/v1/targets", &answer); err != nil {
+			return err
+		}
+		var up []string
+		for _, target := range answer.Data.ActiveTargets {
+			if target.Health != "up" {
+				return fmt.Errorf("%s is %s: %s", target.ScrapeURL, target.Health, target.LastError)
+			}
+			up = append(up, target.Labels["instance"])
+		}
+		for _, service := range members {
+			if !slices.Contains(up, service) {
+				return fmt.Errorf("%s is not among %v", service, up)
+			}
+		}
+		return nil
+	})
+}
