@@ -53,8 +53,9 @@ fmt: ## Format all Go code
 	@git ls-files -z --cached --others --exclude-standard '*.go' | xargs -0 gofmt -l -w
 
 .PHONY: docs
-docs: ## Write the generated pages of docs/
+docs: ## Write the generated pages of docs/ and the dashboards
 	go generate ./libs/kafka/configkeys
+	cd deploy && go run ./grafana grafana/dashboards
 
 ##@ Thorough
 
