@@ -194,10 +194,6 @@ func (s *producers) check(b record.Batch, w writer) (duplicate *batchMeta, err e
 	return nil, nil
 }
 
-// perTxnEpochs is the first transaction.version in which each transaction has a producer epoch of its own, and its marker
-// one that is greater (KIP-890).
-const perTxnEpochs = 2
-
 // checkMarker tells whether the marker may end what the producer has here.
 func (p *producer) checkMarker(b record.Batch, txnVersion int8) error {
 	m, ok, err := b.Marker()
@@ -206,7 +202,7 @@ func (p *producer) checkMarker(b record.Batch, txnVersion int8) error {
 		return err
 	case m.CoordinatorEpoch < p.coordinatorEpoch:
 		return fmt.Errorf("marker of coordinator epoch %d after %d: %w", m.CoordinatorEpoch, p.coordinatorEpoch, kerr.TransactionCoordinatorFenced)
-	case txnVersion >= perTxnEpochs && p.txnStart >= 0 && b.ProducerEpoch() == p.epoch:
+	case txnVersion >= record.PerTxnEpochs && p.txnStart >= 0 && b.ProducerEpoch() == p.epoch:
 		return fmt.Errorf("marker of producer %d and epoch %d comes after its transaction: %w", p.id, p.epoch, kerr.InvalidProducerEpoch)
 	}
 	return nil

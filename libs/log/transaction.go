@@ -54,20 +54,9 @@ func (l *Log) AppendVerified(batch []byte, checksum uint32, g Guard, leaderEpoch
 	return l.appendLeader(batch, &checksum, leaderEpoch, nowMs, writer{origin: fromVerified, guard: g})
 }
 
-// Ending is how a producer's transaction ends.
-type Ending struct {
-	record.Marker
-	ProducerID    int64
-	ProducerEpoch int16
-	// TxnVersion is the transaction's (Kafka feature transaction.version). From 2 on an ending has a greater epoch than what it
-	// ends, and one of the same epoch comes too late.
-	TxnVersion int8
-}
-
-// EndTransaction appends the marker that ends a transaction, as the partition's leader. Errors are those of AppendAsCoordinator.
-func (l *Log) EndTransaction(e Ending, leaderEpoch int32, nowMs int64) (AppendInfo, error) {
-	batch := record.EndTransaction(e.Marker, e.ProducerID, e.ProducerEpoch, nowMs)
-	return l.appendLeader(batch, nil, leaderEpoch, nowMs, writer{origin: fromCoordinator, txnVersion: e.TxnVersion})
+// EndTransaction is AppendAsCoordinator for the marker that ends a transaction of that version (Kafka feature transaction.version).
+func (l *Log) EndTransaction(batch record.Batch, txnVersion int8, leaderEpoch int32, nowMs int64) (AppendInfo, error) {
+	return l.appendLeader(batch, nil, leaderEpoch, nowMs, writer{origin: fromCoordinator, txnVersion: txnVersion})
 }
 
 // continues says whether the batch is of the transaction that the producer, nil for an unknown one, has open here.

@@ -39,13 +39,18 @@ func mustVerify(t testing.TB, l *Log, b record.Batch) Guard {
 	return g
 }
 
-func ending(pid int64, epoch int16, how record.ControlType) Ending {
-	return Ending{Marker: record.Marker{Type: how, CoordinatorEpoch: 1}, ProducerID: pid, ProducerEpoch: epoch}
+func ending(pid int64, epoch int16, how record.ControlType) record.Ending {
+	return record.Ending{Marker: record.Marker{Type: how, CoordinatorEpoch: 1}, ProducerID: pid, ProducerEpoch: epoch}
 }
 
-func mustEnd(t testing.TB, l *Log, e Ending) {
+func end(l *Log, e record.Ending) error {
+	_, err := l.EndTransaction(e.Batch(nowMs), e.TxnVersion, 0, nowMs)
+	return err
+}
+
+func mustEnd(t testing.TB, l *Log, e record.Ending) {
 	t.Helper()
-	if _, err := l.EndTransaction(e, 0, nowMs); err != nil {
+	if err := end(l, e); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -140,22 +145,20 @@ func TestVerificationsAreBounded(t *testing.T) {
 // BL-056: a marker that is delayed past the next transaction of the same producer ends nothing of that.
 func TestALateMarkerDoesNotEndTheNextTransaction(t *testing.T) {
 	l := openNew(t, nil)
-	end := ending(1, 1, record.Commit)
-	end.TxnVersion = perTxnEpochs
+	marker := ending(1, 1, record.Commit)
+	marker.TxnVersion = record.PerTxnEpochs
 	mustAppend(t, l, transactional(t, 1, 0, 0, 1))
-	mustEnd(t, l, end)
-	mustEnd(t, l, end) // sent again: its answer was lost
+	mustEnd(t, l, marker)
+	mustEnd(t, l, marker) // sent again: its answer was lost
 	mustAppend(t, l, transactional(t, 1, 1, 0, 1))
-	_, err := l.EndTransaction(end, 0, nowMs)
-	expectError(t, "late", err, kerr.InvalidProducerEpoch)
+	expectError(t, "late", end(l, marker), kerr.InvalidProducerEpoch)
 	l.SetHighWatermark(l.EndOffset())
 	if got := l.StableOffset(); got != 3 {
 		t.Errorf("stable offset %d, want 3", got)
 	}
-	end.ProducerEpoch = 2
-	mustEnd(t, l, end)
-	_, err = l.EndTransaction(ending(1, 1, record.Abort), 0, nowMs)
-	expectError(t, "of an epoch before", err, kerr.InvalidProducerEpoch)
+	marker.ProducerEpoch = 2
+	mustEnd(t, l, marker)
+	expectError(t, "of an epoch before", end(l, ending(1, 1, record.Abort)), kerr.InvalidProducerEpoch)
 }
 
 func TestZombiesAreFenced(t *testing.T) {
@@ -232,8 +235,8 @@ func TestTransactionsAreFoundAgain(t *testing.T) {
 	o.CleanShutdown, o.RecoveryPoint = true, follower.RecoveryPoint()
 	follower = openAt(t, dir, o)
 	sameState(t, "after a restart", follower, leader)
-	_, err := follower.EndTransaction(Ending{Marker: record.Marker{CoordinatorEpoch: 14}, ProducerID: 2}, 0, nowMs)
-	expectError(t, "a coordinator of before the restart", err, kerr.TransactionCoordinatorFenced)
+	older := record.Ending{Marker: record.Marker{CoordinatorEpoch: 14}, ProducerID: 2}
+	expectError(t, "a coordinator of before the restart", end(follower, older), kerr.TransactionCoordinatorFenced)
 
 	abandon(follower)
 	o.CleanShutdown, o.RecoveryPoint = false, 30

@@ -18,7 +18,9 @@ import (
 	"go.uber.org/zap"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/cauce-stream/cauce/libs/coordinator/txncheck"
 	"github.com/cauce-stream/cauce/libs/kafka/configkeys"
+	"github.com/cauce-stream/cauce/libs/kafka/markerapi"
 	"github.com/cauce-stream/cauce/libs/kafka/server"
 	"github.com/cauce-stream/cauce/libs/log"
 	"github.com/cauce-stream/cauce/libs/log/logdir"
@@ -28,6 +30,7 @@ import (
 	"github.com/cauce-stream/cauce/services/broker/internal/fetch"
 	"github.com/cauce-stream/cauce/services/broker/internal/fetcher"
 	"github.com/cauce-stream/cauce/services/broker/internal/isr"
+	"github.com/cauce-stream/cauce/services/broker/internal/marker"
 	"github.com/cauce-stream/cauce/services/broker/internal/partition"
 	"github.com/cauce-stream/cauce/services/broker/internal/produce"
 )
@@ -54,6 +57,7 @@ type Service struct {
 	logs    *logdir.Set
 	parts   *partition.Set
 	fetches *fetch.Service
+	checker *txncheck.Checker
 	wishes  *isr.Queue
 	copies  *fetcher.Set
 	settled atomic.Bool // the metadata is the present's: what it says to follow is followed
@@ -105,6 +109,10 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Service, error) {
 			return nil, errors.Join(err, logs.Close())
 		}
 	}
+	s.checker = txncheck.New(txncheck.Config{
+		Listener: v.String("inter.broker.listener.name"), ClientID: fmt.Sprint("broker-", cfg.NodeID),
+		Backoff: v.DurationMs("add.partitions.to.txn.retry.backoff.ms"), Patience: max(v.DurationMs("add.partitions.to.txn.retry.backoff.max.ms"), 1),
+	}, s.parts.Image)
 	return s, nil
 }
 
@@ -173,11 +181,12 @@ func (s *Service) apply(im *metadata.Image, d *metadata.Delta) {
 
 func (s *Service) register(router *server.Router) {
 	router.Register(
-		server.API{Key: 0, MinVersion: 3, MaxVersion: 13, Handle: produce.New(s.parts).Handle, Inline: true, Checksums: true},
+		server.API{Key: 0, MinVersion: 3, MaxVersion: 13, Handle: produce.New(produce.Config{Verifies: s.verifies, Checker: s.checker}, s.parts).Handle, Inline: true, Checksums: true},
 		server.API{Key: 1, MinVersion: 4, MaxVersion: 18, Handle: s.fetches.Handle, Inline: true},
 	)
 	router.Advertise(0, 0, 13) // librdkafka reads codec support off the oldest versions (KAFKA-18659)
 	router.Register(api.New(s.parts, s.logs, nowMs).APIs()...)
+	markerapi.Serve(router, "", marker.New(s.parts).Write)
 }
 
 // Run replicates and drives the log directories' periodic duties until ctx ends, from when the metadata is known: until then logs have
@@ -224,17 +233,29 @@ func (s *Service) checkISR(ctx context.Context) {
 // Close stops following and closes all logs in order. The server must have stopped.
 func (s *Service) Close() error {
 	s.copies.Close()
+	s.checker.Close()
 	return s.logs.Close()
+}
+
+// verifies is transaction.partition.verification.enable, which may change while the cluster runs.
+func (s *Service) verifies() bool {
+	layers := s.layers(s.parts.Image())
+	text, ok := layers.Lookup("transaction.partition.verification.enable")
+	return !ok || text == "true"
+}
+
+// layers are the configs that are effective on this broker.
+func (s *Service) layers(im *metadata.Image) configkeys.Layers {
+	broker := func(name string) map[string]string {
+		return im.Config(metadata.Resource{Type: metadata.BrokerConfig, Name: name})
+	}
+	return configkeys.Layers{Static: s.cfg.Static, ClusterDefault: broker(""), PerBroker: broker(fmt.Sprint(s.cfg.NodeID))}
 }
 
 // topicConfig is the config of a topic's logs on this broker.
 func (s *Service) topicConfig(im *metadata.Image, topic string) partition.Config {
-	broker := func(name string) map[string]string {
-		return im.Config(metadata.Resource{Type: metadata.BrokerConfig, Name: name})
-	}
-	clusterDefault, own := broker(""), broker(fmt.Sprint(s.cfg.NodeID))
-	values := configkeys.TopicConfig(s.cfg.Static, clusterDefault, own, im.Config(metadata.Resource{Type: metadata.TopicConfig, Name: topic}))
-	layers := configkeys.Layers{Static: s.cfg.Static, ClusterDefault: clusterDefault, PerBroker: own}
+	layers := s.layers(im)
+	values := configkeys.TopicConfig(s.cfg.Static, layers.ClusterDefault, layers.PerBroker, im.Config(metadata.Resource{Type: metadata.TopicConfig, Name: topic}))
 	for _, name := range []string{"producer.id.expiration.ms", "produce.batch.validation"} {
 		if text, ok := layers.Lookup(name); ok {
 			values[name] = text

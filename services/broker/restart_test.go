@@ -33,7 +33,7 @@ func (b *testBroker) append(topic string, records []byte) {
 		b.t.Fatal(err)
 	}
 	var done partition.Done
-	if _, err := p.Append(records, crc32c.Checksum(records[record.AttributesAt:]), false, time.Now().UnixMilli(), &done); err != nil {
+	if _, err := p.Append(records, crc32c.Checksum(records[record.AttributesAt:]), nil, false, time.Now().UnixMilli(), &done); err != nil {
 		b.t.Fatal(err)
 	}
 }

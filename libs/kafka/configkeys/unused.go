@@ -7,8 +7,6 @@ func Unused(name string) bool { return unused[name] }
 // counterpart in Cauce, or what they rule is still to come. A lint test keeps
 // the list equal to what the code reads.
 var unused = map[string]bool{
-	"add.partitions.to.txn.retry.backoff.max.ms":           true,
-	"add.partitions.to.txn.retry.backoff.ms":               true,
 	"alter.config.policy.class.name":                       true,
 	"alter.log.dirs.replication.quota.window.num":          true,
 	"alter.log.dirs.replication.quota.window.size.seconds": true,
@@ -288,7 +286,6 @@ var unused = map[string]bool{
 	"telemetry.max.bytes":                                         true,
 	"transaction.abort.timed.out.transaction.cleanup.interval.ms": true,
 	"transaction.max.timeout.ms":                                  true,
-	"transaction.partition.verification.enable":                   true,
 	"transaction.remove.expired.transaction.cleanup.interval.ms":  true,
 	"transaction.state.log.load.buffer.size":                      true,
 	"transaction.two.phase.commit.enable":                         true,

@@ -36,6 +36,9 @@ type API struct {
 	// Checksums has CRC-32Cs taken of large bodies as they arrive, so that Request.Checksum is cheap.
 	Checksums bool
 
+	// Shared is for those who answer parts of the API together, see Router.Shared.
+	Shared any
+
 	// MaxBodyBytes bounds a request's size below the server's MaxRequestBytes; 0 takes 16 MiB, or no such
 	// bound for the APIs that carry payloads of the application.
 	MaxBodyBytes int
@@ -86,6 +89,14 @@ func (rt *Router) Register(apis ...API) {
 			rt.apis[a.Key].fallback = unsupportedApiVersions(rt.apis[a.Key])
 		}
 	}
+}
+
+// Shared is what the API of a registered key was registered with as Shared; nil for a key that is not registered.
+func (rt *Router) Shared(key int16) any {
+	if r := rt.lookup(key); r != nil {
+		return r.API.Shared
+	}
+	return nil
 }
 
 // Advertise replaces the version range that Versions lists for a registered key, without changing what is

@@ -98,9 +98,10 @@ func (p *Partition) Serving(clientEpoch int32) (*log.Log, error) {
 }
 
 // Append writes a producer's batch, which it changes in place and does not keep, and whose checksum from
-// record.AttributesAt on is known. With acksAll it is refused while too few replicas are in sync (kerr.NotEnoughReplicas). The
-// readers are not told: the caller does, with Tell, after it has answered the producer.
-func (p *Partition) Append(batch []byte, checksum uint32, acksAll bool, nowMs int64, done *Done) (log.AppendInfo, error) {
+// record.AttributesAt on is known. With acksAll it is refused while too few replicas are in sync (kerr.NotEnoughReplicas). One that
+// begins a transaction needs the guard that Verify gave, unless transactions are not verified: guard is nil then. The readers are
+// not told: the caller does, with Tell, after it has answered the producer.
+func (p *Partition) Append(batch []byte, checksum uint32, guard *log.Guard, acksAll bool, nowMs int64, done *Done) (info log.AppendInfo, err error) {
 	p.leadership.RLock()
 	defer p.leadership.RUnlock()
 	l, err := p.Leading(-1)
@@ -110,7 +111,11 @@ func (p *Partition) Append(batch []byte, checksum uint32, acksAll bool, nowMs in
 	if err := p.enoughReplicas(acksAll); err != nil {
 		return log.AppendInfo{}, err
 	}
-	info, err := l.AppendReceived(batch, checksum, p.state.Load().LeaderEpoch, nowMs)
+	if guard == nil {
+		info, err = l.AppendReceived(batch, checksum, p.state.Load().LeaderEpoch, nowMs)
+	} else {
+		info, err = l.AppendVerified(batch, checksum, *guard, p.state.Load().LeaderEpoch, nowMs)
+	}
 	return info, p.appended(l, info, len(batch), err, done)
 }
 

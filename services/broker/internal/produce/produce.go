@@ -26,16 +26,25 @@ const (
 	acksNone   = 0
 )
 
+// Config is how transactions are dealt with.
+type Config struct {
+	// Verifies says whether coordinators are asked about transactions before the first write to a partition (Kafka config
+	// transaction.partition.verification.enable).
+	Verifies func() bool
+	Checker  Checker
+}
+
 // Service answers Produce requests.
 type Service struct {
+	cfg   Config
 	parts *partition.Set
 	clock ack.Clock
 	pool  sync.Pool
 }
 
 // New makes a Service over the broker's partitions.
-func New(parts *partition.Set) *Service {
-	s := &Service{parts: parts}
+func New(cfg Config, parts *partition.Set) *Service {
+	s := &Service{cfg: cfg, parts: parts}
 	s.pool.New = func() any {
 		p := &produce{service: s}
 		p.reply = p.respondAfterWait
@@ -52,6 +61,7 @@ type produce struct {
 	request kmsg.ProduceRequest
 	r       *server.Request
 	results []result
+	permits []permit       // for a transactional request that is verified, parallel to results
 	done    partition.Done // waits of others that the appends have ended
 	waiting ack.Request
 	leaders wire.Leaders
@@ -91,6 +101,9 @@ func (s *Service) Handle(r *server.Request) {
 func (s *Service) answer(p *produce, r *server.Request) {
 	p.r = r
 	now := time.Now()
+	if p.request.TransactionID != nil && s.cfg.Verifies() {
+		s.verify(r.Context(), p, now.UnixMilli())
+	}
 	s.append(p, r, now.UnixMilli())
 	if p.request.Acks == acksAll && p.mustWait() {
 		p.wait(now)
@@ -129,7 +142,14 @@ func (s *Service) append(p *produce, r *server.Request, nowMs int64) {
 			case part.UnknownTags.Len() > 0 && metadata.InternalTopic(res.partition.Topic.Name):
 				res.info, res.err = appendShard(res.partition, part, nowMs, &p.done)
 			default:
-				res.info, res.err = res.partition.Append(part.Records, r.Checksum(part.Records[record.AttributesAt:]), q.Acks == acksAll, nowMs, &p.done)
+				var guard *log.Guard
+				if len(p.permits) > 0 {
+					permit := &p.permits[len(p.results)]
+					guard, res.err = &permit.guard, permit.err
+				}
+				if res.err == nil {
+					res.info, res.err = res.partition.Append(part.Records, r.Checksum(part.Records[record.AttributesAt:]), guard, q.Acks == acksAll, nowMs, &p.done)
+				}
 			}
 			p.results = append(p.results, res)
 		}
@@ -150,9 +170,8 @@ func refusal(q *kmsg.ProduceRequest, topic string, part *kmsg.ProduceRequestTopi
 	if err != nil {
 		return err
 	}
-	if q.TransactionID != nil || b.IsTransactional() {
-		// No coordinator hands out transactional producer ids, so that no transaction can be under way.
-		return fmt.Errorf("no transaction is under way: %w", kerr.InvalidTxnState)
+	if b.IsTransactional() && q.TransactionID == nil {
+		return fmt.Errorf("a transactional batch without a transactional id: %w", kerr.TransactionalIDAuthorizationFailed)
 	}
 	return nil
 }
@@ -178,6 +197,7 @@ func (p *produce) tellReaders() {
 
 func (s *Service) recycle(p *produce) {
 	clear(p.results)
-	p.results, p.r = p.results[:0], nil
+	clear(p.permits)
+	p.results, p.permits, p.r = p.results[:0], p.permits[:0], nil
 	s.pool.Put(p)
 }
