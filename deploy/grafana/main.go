@@ -112,7 +112,7 @@ func render(uid string, d dashboard) ([]byte, error) {
 		"uid": "cauce-" + uid, "title": "Cauce: " + d.title, "tags": []string{"cauce"}, "schemaVersion": 39, "version": 1, "editable": true,
 		"refresh": "10s", "time": object{"from": "now-30m", "to": "now"}, "graphTooltip": 1, "panels": panels,
 		"templating": object{"list": variables},
-		"links": []object{{"type": "dashboards", "tags": []string{"cauce"}, "title": "Cauce", "asDropdown": true, "includeVars": false, "keepTime": true}},
+		"links":      []object{{"type": "dashboards", "tags": []string{"cauce"}, "title": "Cauce", "asDropdown": true, "includeVars": false, "keepTime": true}},
 	}, "", " ")
 	return append(text, '\n'), err
 }

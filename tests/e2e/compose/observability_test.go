@@ -21,7 +21,9 @@ type sample struct {
 
 // query asks Prometheus for the value of an expression now.
 func query(ctx context.Context, expression string) ([]sample, error) {
-	var answer struct{ Data struct{ Result json.RawMessage } }
+	var answer struct {
+		Data struct{ Result json.RawMessage }
+	}
 	if err := getJSON(ctx, prometheus+"/api/v1/query?query="+url.QueryEscape(expression), &answer); err != nil {
 		return nil, err
 	}
