@@ -79,6 +79,10 @@ conformance: build ## Run unmodified clients and Kafka's own tools against a nod
 e2e: build ## Run the programs against each other as processes
 	cd tests && go test -count=1 -timeout 20m -tags e2e ./e2e/...
 
+.PHONY: compose-e2e
+compose-e2e: images ## Start the stack of deploy/compose with its real images and use it from outside
+	cd tests && go test -count=1 -timeout 30m -v -tags compose ./e2e/compose
+
 .PHONY: chaos
 chaos: build ## Kill, freeze, cut and fill while a checker watches: SEEDS schedules of faults from SEED on
 	cd tests && go test -count=1 -v -timeout 10h -tags chaos ./chaos -seeds $(SEEDS) -seed $(SEED)

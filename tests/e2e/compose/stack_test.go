@@ -47,10 +47,14 @@ func docker(t *testing.T, args ...string) string {
 // compose runs `docker compose` on the stack under a project of the test's own.
 func compose(t *testing.T, args ...string) string {
 	t.Helper()
-	return docker(t, append([]string{
+	return docker(t, composeArgs(args...)...)
+}
+
+func composeArgs(args ...string) []string {
+	return append([]string{
 		"compose", "--progress", "quiet", "--project-name", "cauce-e2e", "--project-directory", root + "/deploy/compose",
 		"--file", root + "/deploy/compose/compose.yaml", "--file", "override.yaml",
-	}, args...)...)
+	}, args...)
 }
 
 func run(ctx context.Context, program string, args ...string) (string, error) {
@@ -86,11 +90,11 @@ func startStack(t *testing.T) time.Duration {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), time.Minute)
 		defer cancel()
 		if t.Failed() {
-			logs, err := run(ctx, "docker", "compose", "--project-name", "cauce-e2e", "logs", "--tail", "40", "--no-color")
+			logs, err := run(ctx, "docker", composeArgs("logs", "--tail", "40", "--no-color")...)
 			t.Logf("the containers said (%v):\n%s", err, logs)
 		}
-		if output, err := run(ctx, "docker", "compose", "--project-name", "cauce-e2e", "down", "--volumes", "--timeout", "1"); err != nil {
-			t.Errorf("taking the stack down: %v %s", err, output)
+		if _, err := run(ctx, "docker", composeArgs("down", "--volumes", "--timeout", "1")...); err != nil {
+			t.Errorf("taking the stack down: %v", err)
 		}
 	})
 	began := time.Now()
