@@ -10,12 +10,13 @@ import (
 )
 
 // metrics are named as Kafka's JMX exporter configurations name those of its controller (kafka.controller:type=KafkaController,
-// type=ControllerEventManager) and of its raft client (kafka.server:type=raft-metrics).
+// type=ControllerEventManager, type=ControllerStats) and of its raft client (kafka.server:type=raft-metrics).
 type metrics struct {
 	s *Service
 
 	queueTime, processingTime                  prometheus.Histogram
 	newActive, timedOut, gone, dropped, faults prometheus.Counter
+	unclean                                    prometheus.Counter
 }
 
 var eventBucketsMs = []float64{0.1, 0.25, 0.5, 1, 2.5, 5, 10, 25, 100, 500, 2500}
@@ -35,12 +36,13 @@ func newMetrics(s *Service, r prometheus.Registerer) (*metrics, error) {
 		timedOut:       counter("kafka_controller_kafkacontroller_timedoutbrokerheartbeatcount", "Nodes fenced for their silence."),
 		gone:           counter("cauce_controller_gone_nodes_total", "Nodes fenced because their process had ended, as another node confirmed."),
 		dropped:        counter("cauce_controller_dropped_messages_total", "Pushes and answers given up because the bus was stuck."),
+		unclean:        counter("kafka_controller_controllerstats_uncleanleaderelections_total", "Leaders elected that may lack acknowledged records."),
 		faults:         counter("kafka_controller_kafkacontroller_metadataerrorcount", "Decisions that failed by a fault of the controller."),
 	}
 	if r == nil {
 		return m, nil
 	}
-	for _, c := range []prometheus.Collector{m.queueTime, m.processingTime, m.newActive, m.timedOut, m.gone, m.dropped, m.faults, m} {
+	for _, c := range []prometheus.Collector{m.queueTime, m.processingTime, m.newActive, m.timedOut, m.gone, m.dropped, m.faults, m.unclean, m} {
 		if err := r.Register(c); err != nil {
 			return nil, fmt.Errorf("controller: %w", err)
 		}

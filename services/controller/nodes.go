@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/twmb/franz-go/pkg/kerr"
+	"go.uber.org/zap"
 
 	"github.com/cauce-stream/cauce/libs/bus/controlpb"
 	"github.com/cauce-stream/cauce/libs/metadata"
@@ -34,6 +35,9 @@ func (r *reign) serve() error {
 		serve(r, controlpb.AlterPartition, func(code int32, message string) *controlpb.AlterPartitionResponse {
 			return &controlpb.AlterPartitionResponse{ErrorCode: code, ErrorMessage: message}
 		}, r.alterPartition),
+		serve(r, controlpb.FailReplicas, func(code int32, message string) *controlpb.FailReplicasResponse {
+			return &controlpb.FailReplicasResponse{ErrorCode: code, ErrorMessage: message}
+		}, r.failReplicas),
 		serve(r, controlpb.Admin, func(code int32, message string) *controlpb.AdminResponse {
 			return &controlpb.AdminResponse{ErrorCode: code, ErrorMessage: message}
 		}, r.admin),
@@ -165,4 +169,25 @@ func alterations(req *controlpb.AlterPartitionRequest) ([]cluster.PartitionAlter
 		}
 	}
 	return wishes, nil
+}
+
+func (r *reign) failReplicas(req *controlpb.FailReplicasRequest) (*controlpb.FailReplicasResponse, []*metadatapb.Record, error) {
+	var failed []cluster.PartitionID
+	for _, t := range req.GetTopics() {
+		id, err := uuid(t.GetTopicId())
+		if err != nil {
+			return nil, nil, fmt.Errorf("topic: %w", err)
+		}
+		for _, p := range t.GetPartitions() {
+			failed = append(failed, cluster.PartitionID{Topic: id, Partition: p})
+		}
+	}
+	recs, err := cluster.FailReplicas(r.image, r.env(), req.GetNodeId(), req.GetNodeEpoch(), failed)
+	if err != nil {
+		return nil, nil, err
+	}
+	if len(recs) > 0 {
+		r.s.log.Warn("a log directory has failed", zap.Int32("broker", req.GetNodeId()), zap.Int("replicas", len(recs)))
+	}
+	return &controlpb.FailReplicasResponse{MetadataOffset: r.offsetWith(recs)}, recs, nil
 }

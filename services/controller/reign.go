@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"runtime/debug"
 	"time"
 
@@ -35,9 +36,12 @@ type reign struct {
 	sessions *cluster.Sessions
 	beats    map[int32]beat // the newest of each node
 	dueMs    int64          // when the next session ends
-	subs     subscriptions
-	over     chan struct{} // closed when the reign has ended
-	watch    func()        // ends the watcher of nodes, and waits for it
+	chores   []*chore
+	// electUnclean is the chore that changes of configs hasten.
+	electUnclean *chore
+	subs         subscriptions
+	over         chan struct{} // closed when the reign has ended
+	watch        func()        // ends the watcher of nodes, and waits for it
 }
 
 // request is one that waits for the event loop.
@@ -76,6 +80,7 @@ func (s *Service) decide(ctx context.Context) {
 			s.metrics.processingTime.Observe(float64(time.Since(began).Microseconds()) / 1e3)
 		case <-expiry.C:
 			r.expire()
+			r.keepUp()
 		}
 	}
 }
@@ -103,6 +108,7 @@ func (s *Service) begin(ctx context.Context, l quorum.Leadership) *reign {
 		beats: map[int32]beat{}, over: make(chan struct{}),
 	}
 	r.sessions = cluster.NewSessions(r.image, r.env())
+	r.chores = r.newChores()
 	flushCtx, cancel := context.WithTimeout(ctx, flushTimeout)
 	defer cancel()
 	if err := errors.Join(r.serve(), s.bus.Flush(flushCtx)); err != nil {
@@ -165,7 +171,15 @@ func (r *reign) offsetWith(recs []*metadatapb.Record) int64 {
 // commit proposes the records of a decision and calls done once they are committed and applied, or cannot be. A decision
 // without records is done once those before it are: it may rest on them. done is called in the order of decisions.
 func (r *reign) commit(recs []*metadatapb.Record, done func(error)) {
-	p := quorum.Proposal{Claim: r.claim, Done: func(err error) { r.s.send(func() { done(err) }) }}
+	unclean := cluster.UncleanElections(r.image, recs)
+	p := quorum.Proposal{Claim: r.claim, Done: func(err error) {
+		r.s.send(func() {
+			if err == nil {
+				r.s.tellUnclean(unclean)
+			}
+			done(err)
+		})
+	}}
 	if len(recs) > 0 {
 		if err := r.add(recs, &p); err != nil {
 			r.s.metrics.faults.Inc()
@@ -196,6 +210,7 @@ func (r *reign) add(recs []*metadatapb.Record, p *quorum.Proposal) error {
 	if len(data) > maxBatchBytes {
 		return fmt.Errorf("batch of %d bytes above %d: %w", len(data), maxBatchBytes, kerr.RecordListTooLarge)
 	}
+	r.changedConfigs(image, delta.ChangedConfigs)
 	p.Data, p.Value = data, image
 	r.image = image
 	r.next++
@@ -209,16 +224,17 @@ func (r *reign) env() cluster.Env {
 	}
 }
 
-// arm sets the timer to when the next session ends.
+// arm sets the timer to when the next session ends or the next chore is due.
 func (r *reign) arm(timer *time.Timer) {
 	timer.Stop()
 	if r == nil {
 		return
 	}
-	if at, ok := r.sessions.NextExpiryMs(r.image); ok {
-		r.dueMs = at
-		timer.Reset(time.Duration(at-r.s.nowMs()) * time.Millisecond)
+	var ok bool
+	if r.dueMs, ok = r.sessions.NextExpiryMs(r.image); !ok {
+		r.dueMs = math.MaxInt64
 	}
+	timer.Reset(time.Duration(min(r.dueMs, r.nextChoreMs())-r.s.nowMs()) * time.Millisecond)
 }
 
 // pausedMs is how much later than it was due an expiry shows that it was this process that stood still.
@@ -238,7 +254,7 @@ func (r *reign) expire() {
 			return
 		}
 		r.s.metrics.timedOut.Inc()
-		r.s.log.Warn("fencing a node that has fallen silent", zap.Int32("node", node), zap.Int64("timeout_ms", r.sessions.TimeoutMs()))
+		r.s.log.Warn("fencing a node that has fallen silent", zap.Int32("silent", node), zap.Int64("timeout_ms", r.sessions.TimeoutMs()))
 		r.commit(recs, func(error) {})
 	}
 }

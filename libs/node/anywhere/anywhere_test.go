@@ -28,7 +28,8 @@ func TestEveryAdvertisedVersionAnswers(t *testing.T) {
 	c := serve(t, f)
 	// The oldest and newest versions that Apache Kafka 4 serves and kmsg knows.
 	want := map[int16][2]int16{
-		3: {0, 13}, 10: {0, 6}, 18: {0, 5}, 19: {2, 7}, 20: {1, 6}, 22: {0, 5}, 32: {1, 4}, 33: {0, 2}, 37: {0, 3}, 44: {0, 1},
+		3: {0, 13}, 10: {0, 6}, 18: {0, 5}, 19: {2, 7}, 20: {1, 6}, 22: {0, 5}, 32: {1, 4}, 33: {0, 2}, 37: {0, 3}, 43: {0, 2}, 44: {0, 1},
+		45: {0, 1}, 46: {0, 0},
 		55: {0, 2}, 57: {0, 2}, 60: {0, 2}, 64: {0, 0}, 74: {0, 1}, 75: {0, 0}, 80: {0, 1}, 81: {0, 0},
 		8: {2, 10}, 9: {1, 10}, 11: {0, 9}, 12: {0, 4}, 13: {0, 5}, 14: {0, 5}, 15: {0, 6}, 16: {0, 5}, 42: {0, 3}, 47: {0, 0},
 		68: {0, 1}, 69: {0, 1},
@@ -144,6 +145,24 @@ func TestNoControllerAnswers(t *testing.T) {
 					codes = append(codes, t.ErrorCode)
 				}
 				return codes
+			},
+		},
+		"elect": {
+			&kmsg.ElectLeadersRequest{Topics: []kmsg.ElectLeadersRequestTopic{{Topic: "x", Partitions: []int32{3}}}},
+			func(r kmsg.Response) []int16 {
+				return []int16{r.(*kmsg.ElectLeadersResponse).ErrorCode, r.(*kmsg.ElectLeadersResponse).Topics[0].Partitions[0].ErrorCode}
+			},
+		},
+		"reassign": {
+			&kmsg.AlterPartitionAssignmentsRequest{},
+			func(r kmsg.Response) []int16 {
+				return []int16{r.(*kmsg.AlterPartitionAssignmentsResponse).ErrorCode, r.(*kmsg.AlterPartitionAssignmentsResponse).ErrorCode}
+			},
+		},
+		"reassignments": {
+			&kmsg.ListPartitionReassignmentsRequest{},
+			func(r kmsg.Response) []int16 {
+				return []int16{r.(*kmsg.ListPartitionReassignmentsResponse).ErrorCode, r.(*kmsg.ListPartitionReassignmentsResponse).ErrorCode}
 			},
 		},
 		"quorum": {

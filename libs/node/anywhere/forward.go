@@ -18,7 +18,8 @@ const (
 
 // forward has the active controller answer a request, which travels as it came:
 //
-//	19 CreateTopics, 20 DeleteTopics, 33 AlterConfigs, 37 CreatePartitions, 44 IncrementalAlterConfigs (KIP-339),
+//	19 CreateTopics, 20 DeleteTopics, 33 AlterConfigs, 37 CreatePartitions, 43 ElectLeaders (KIP-460),
+//	44 IncrementalAlterConfigs (KIP-339), 45 AlterPartitionReassignments, 46 ListPartitionReassignments (KIP-455),
 //	55 DescribeQuorum (KIP-595), 57 UpdateFeatures (KIP-584), 64 UnregisterBroker (KIP-500),
 //	80 AddRaftVoter, 81 RemoveRaftVoter (KIP-853)
 //
@@ -88,6 +89,12 @@ func refused(q kmsg.Request, code int16) kmsg.Response {
 			out.ResourceType, out.ResourceName, out.ErrorCode = r.ResourceType, r.ResourceName, code
 			resp.Resources = append(resp.Resources, out)
 		}
+	case *kmsg.ElectLeadersResponse:
+		refuseElections(resp, q.(*kmsg.ElectLeadersRequest), code)
+	case *kmsg.AlterPartitionAssignmentsResponse:
+		resp.ErrorCode = code
+	case *kmsg.ListPartitionReassignmentsResponse:
+		resp.ErrorCode = code
 	case *kmsg.DescribeQuorumResponse:
 		resp.ErrorCode = code
 	case *kmsg.UpdateFeaturesResponse:
@@ -100,4 +107,19 @@ func refused(q kmsg.Request, code int16) kmsg.Response {
 		resp.ErrorCode = code
 	}
 	return resp
+}
+
+// refuseElections gives the code for each partition too: version 0 has no other place for it.
+func refuseElections(resp *kmsg.ElectLeadersResponse, q *kmsg.ElectLeadersRequest, code int16) {
+	resp.ErrorCode = code
+	for _, t := range q.Topics {
+		out := kmsg.NewElectLeadersResponseTopic()
+		out.Topic = t.Topic
+		for _, p := range t.Partitions {
+			partition := kmsg.NewElectLeadersResponseTopicPartition()
+			partition.Partition, partition.ErrorCode = p, code
+			out.Partitions = append(out.Partitions, partition)
+		}
+		resp.Topics = append(resp.Topics, out)
+	}
 }

@@ -69,10 +69,6 @@ func alterPartition(im *metadata.Image, rules rules, leader int32, w PartitionAl
 		return nil, nil, err
 	}
 	c := rules.change(t, p)
-	c.canLead = func(id int32) bool {
-		n, ok := im.Node(id)
-		return ok && n.Active()
-	}
 	c.isr, c.recovery = nodeIDs(w.ISR), w.LeaderRecoveryState
 	rec := c.record(t.ID)
 	if rec == nil {
@@ -114,7 +110,7 @@ func checkAlteration(im *metadata.Image, leader int32, p *metadata.Partition, w 
 	}
 	for _, r := range w.ISR {
 		n, ok := im.Node(r.NodeID)
-		if !ok || !n.Active() || r.Epoch != -1 && r.Epoch != n.Epoch {
+		if !ok || !n.Active() || p.IsOffline(r.NodeID) || r.Epoch != -1 && r.Epoch != n.Epoch {
 			return kerr.IneligibleReplica
 		}
 	}

@@ -72,6 +72,12 @@ func Handle(im *metadata.Image, env Env, req kmsg.Request, principal security.Pr
 		return alterConfigs(im, env, r)
 	case *kmsg.CreatePartitionsRequest:
 		return createPartitions(im, env, r)
+	case *kmsg.ElectLeadersRequest:
+		return electLeaders(im, env, r)
+	case *kmsg.AlterPartitionAssignmentsRequest:
+		return alterPartitionReassignments(im, env, r)
+	case *kmsg.ListPartitionReassignmentsRequest:
+		return listPartitionReassignments(im, r)
 	case *kmsg.IncrementalAlterConfigsRequest:
 		return incrementalAlterConfigs(im, env, r)
 	case *kmsg.DescribeQuorumRequest:

@@ -192,12 +192,12 @@ func distinct(list []string) []string {
 }
 
 // without are the elements that are not in others.
-func without(list, others []string) []string {
-	taken := make(map[string]bool, len(others))
+func without[E comparable](list, others []E) []E {
+	taken := make(map[E]bool, len(others))
 	for _, e := range others {
 		taken[e] = true
 	}
-	return slices.DeleteFunc(slices.Clone(list), func(e string) bool { return taken[e] })
+	return slices.DeleteFunc(slices.Clone(list), func(e E) bool { return taken[e] })
 }
 
 func joined(list []string) string { return strings.Join(list, ", ") }

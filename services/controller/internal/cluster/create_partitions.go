@@ -69,7 +69,7 @@ func growTopic(im *metadata.Image, env Env, t *kmsg.CreatePartitionsRequestTopic
 }
 
 func grownPartitions(im *metadata.Image, env Env, topic *metadata.Topic, t *kmsg.CreatePartitionsRequestTopic, added, records int) ([]newPartition, error) {
-	factor := len(topic.Partitions[0].Replicas)
+	factor := len(topic.Partitions[0].Replicas) - len(topic.Partitions[0].RemovingReplicas)
 	if t.Assignment == nil {
 		return placeNew(im, env, added, factor, records)
 	}

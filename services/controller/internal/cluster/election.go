@@ -25,10 +25,19 @@ const nobody = metadata.NoLeader
 //   - Only unclean.leader.election.enable lets another replica lead, which may
 //     lose records and is marked as recovering; and, with ELR, the last leader
 //     after all replicas went down uncleanly.
+//   - A reassignment is over once all replicas that stay are in sync. Those that
+//     are to go take part in everything until then (KIP-455).
 type change struct {
 	partition *metadata.Partition
 	// isr is the wanted in-sync replicas.
 	isr []int32
+	// replicas, adding and removing are the wanted assignment.
+	replicas, adding, removing []int32
+	// offline is the replicas whose log directory has failed: they cannot lead.
+	offline []int32
+	// preferred has the first replica lead when it can, in place of a leader that
+	// is still good.
+	preferred bool
 	// canLead says whether a node may lead at all.
 	canLead func(node int32) bool
 	// crashed is a node that came back without its last records, or nobody.
@@ -46,16 +55,28 @@ type change struct {
 func (c change) record(topic metadata.TopicID) *metadatapb.PartitionChangeRecord {
 	p := c.partition
 	next := *p
+	next.Replicas, next.AddingReplicas, next.RemovingReplicas = c.replicas, c.adding, c.removing
 	next.ISR, next.LeaderRecoveryState = c.isr, c.recovery
-	next.ELR = c.eligible()
+	complete(&next)
+	next.Offline = c.offline
+	next.ELR = c.eligible(&next)
 	c.elect(&next)
+	if next.LeaderRecoveryState == metadata.LeaderRecovered && complete(&next) {
+		next.ELR = nil // whoever is elected from it may be all that stays
+	}
+	next.Offline = slices.DeleteFunc(slices.Clone(next.Offline), func(r int32) bool { return !next.IsReplica(r) })
 	c.settle(&next)
 
 	rec := &metadatapb.PartitionChangeRecord{TopicId: topic[:], PartitionId: p.ID}
 	changed := replicasChange(&rec.Isr, p.ISR, next.ISR)
 	changed = replicasChange(&rec.EligibleLeaderReplicas, p.ELR, next.ELR) || changed
 	changed = replicasChange(&rec.LastKnownElr, p.LastKnownELR, next.LastKnownELR) || changed
-	if next.Leader != p.Leader {
+	changed = replicasChange(&rec.Replicas, p.Replicas, next.Replicas) || changed
+	changed = replicasChange(&rec.AddingReplicas, p.AddingReplicas, next.AddingReplicas) || changed
+	changed = replicasChange(&rec.RemovingReplicas, p.RemovingReplicas, next.RemovingReplicas) || changed
+	changed = replicasChange(&rec.OfflineReplicas, p.Offline, next.Offline) || changed
+	// The epoch of the leader ends for replicas that leave: their fetches count no more.
+	if next.Leader != p.Leader || slices.ContainsFunc(p.Replicas, func(r int32) bool { return !next.IsReplica(r) }) {
 		rec.Leader, changed = proto.Int32(next.Leader), true
 	}
 	if next.LeaderRecoveryState != p.LeaderRecoveryState {
@@ -67,15 +88,30 @@ func (c change) record(topic metadata.TopicID) *metadatapb.PartitionChangeRecord
 	return rec
 }
 
+// complete ends a reassignment whose remaining replicas are all in sync, and says
+// whether it did.
+func complete(next *metadata.Partition) bool {
+	if !next.Reassigning() {
+		return false
+	}
+	replicas, isr := without(next.Replicas, next.RemovingReplicas), without(next.ISR, next.RemovingReplicas)
+	if len(replicas) == 0 || len(without(replicas, isr)) > 0 {
+		return false
+	}
+	next.Replicas, next.ISR, next.AddingReplicas, next.RemovingReplicas = replicas, isr, nil, nil
+	return true
+}
+
 // eligible are the eligible leader replicas before an election.
-func (c change) eligible() []int32 {
-	if !c.elr || len(c.isr) >= c.minISR {
+func (c change) eligible(next *metadata.Partition) []int32 {
+	// A topic cannot have more replicas in sync than it has replicas.
+	if !c.elr || len(next.ISR) >= min(c.minISR, len(next.Replicas)) {
 		return nil
 	}
 	var elr []int32
-	for _, r := range c.partition.Replicas {
+	for _, r := range next.Replicas {
 		had := slices.Contains(c.partition.ISR, r) || slices.Contains(c.partition.ELR, r)
-		if had && !slices.Contains(c.isr, r) && r != c.crashed {
+		if had && !next.InSync(r) && r != c.crashed {
 			elr = append(elr, r)
 		}
 	}
@@ -101,12 +137,16 @@ func (c change) elect(next *metadata.Partition) {
 }
 
 func (c change) leader(next *metadata.Partition) (leader int32, clean bool) {
+	canLead := func(r int32) bool { return c.canLead(r) && !next.IsOffline(r) }
 	good := func(r int32) bool {
 		from := next.ISR
 		if len(from) == 0 {
 			from = next.ELR
 		}
-		return slices.Contains(from, r) && c.canLead(r)
+		return slices.Contains(from, r) && canLead(r)
+	}
+	if c.preferred && good(next.Replicas[0]) {
+		return next.Replicas[0], true
 	}
 	if next.Leader != nobody && good(next.Leader) {
 		return next.Leader, true
@@ -115,11 +155,11 @@ func (c change) leader(next *metadata.Partition) (leader int32, clean bool) {
 		return next.Replicas[i], true
 	}
 	if c.elr && len(next.ISR) == 0 && len(next.ELR) == 0 &&
-		len(next.LastKnownELR) == 1 && c.canLead(next.LastKnownELR[0]) {
+		len(next.LastKnownELR) == 1 && canLead(next.LastKnownELR[0]) {
 		return next.LastKnownELR[0], false
 	}
 	if c.unclean {
-		if i := slices.IndexFunc(next.Replicas, c.canLead); i >= 0 {
+		if i := slices.IndexFunc(next.Replicas, canLead); i >= 0 {
 			return next.Replicas[i], false
 		}
 	}
@@ -131,7 +171,7 @@ func (c change) settle(next *metadata.Partition) {
 	if !c.elr {
 		next.ELR, next.LastKnownELR = nil, nil
 		if len(next.ISR) == 0 {
-			next.ISR = c.partition.ISR
+			next.ISR = slices.DeleteFunc(slices.Clone(c.partition.ISR), func(r int32) bool { return !next.IsReplica(r) })
 		}
 		return
 	}
@@ -175,8 +215,7 @@ func partitionChanges(im *metadata.Image, env Env, e turn) []*metadatapb.Record 
 		if id == e.removed || id == e.crashed {
 			return false
 		}
-		n, ok := im.Node(id)
-		return id == e.added || ok && n.Active()
+		return id == e.added || rules.canLead(id)
 	}
 	for t := range im.Topics() {
 		for _, p := range t.Partitions {
@@ -221,13 +260,23 @@ func (r rules) change(t *metadata.Topic, p *metadata.Partition) change {
 	return change{
 		partition: p,
 		isr:       p.ISR,
+		replicas:  p.Replicas,
+		adding:    p.AddingReplicas,
+		removing:  p.RemovingReplicas,
+		offline:   p.Offline,
 		crashed:   nobody,
+		canLead:   r.canLead,
 		unclean:   r.topicConfig(t, "unclean.leader.election.enable") == "true",
 		recovery:  p.LeaderRecoveryState,
 		elr:       r.elr,
-		// A topic cannot have more replicas in sync than it has replicas.
-		minISR: min(minISR, len(p.Replicas)),
+		minISR:    minISR,
 	}
+}
+
+// canLead says whether the image has the node as one that may lead.
+func (r rules) canLead(node int32) bool {
+	n, ok := r.im.Node(node)
+	return ok && n.Active()
 }
 
 // topicConfig is the effective value of a key that topics and brokers have

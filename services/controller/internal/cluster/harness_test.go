@@ -113,7 +113,8 @@ func checkInvariants(t testing.TB, old, next *metadata.Image) {
 			switch was := before.Partitions[i]; {
 			case p.LeaderEpoch < was.LeaderEpoch, p.PartitionEpoch < was.PartitionEpoch,
 				p.Leader != was.Leader && p.LeaderEpoch == was.LeaderEpoch,
-				p != was && p.PartitionEpoch == was.PartitionEpoch:
+				p != was && p.PartitionEpoch == was.PartitionEpoch,
+				p.LeaderEpoch == was.LeaderEpoch && slices.ContainsFunc(was.Replicas, func(id int32) bool { return !p.IsReplica(id) }):
 				t.Fatalf("%s follows %+v", name, *was)
 			}
 		}
@@ -138,8 +139,14 @@ func checkPartition(t testing.TB, im *metadata.Image, name string, p *metadata.P
 	switch {
 	case len(p.Replicas) == 0 || !within(p.Replicas):
 		t.Fatalf("%s: replicas are empty or repeat", name)
-	case !within(p.ISR) || !within(p.ELR):
+	case !within(p.ISR) || !within(p.ELR) || !within(p.Offline):
 		t.Fatalf("%s: ISR or ELR hold others than replicas, or one twice", name)
+	case !within(p.AddingReplicas) || !within(p.RemovingReplicas):
+		t.Fatalf("%s: others than replicas come or go", name)
+	case p.Reassigning() && p.LeaderRecoveryState == metadata.LeaderRecovered && !slices.ContainsFunc(p.Replicas, func(id int32) bool {
+		return !slices.Contains(p.RemovingReplicas, id) && !p.InSync(id)
+	}):
+		t.Fatalf("%s: the reassignment is not over although all that stay are in sync", name)
 	case slices.ContainsFunc(p.ELR, p.InSync):
 		t.Fatalf("%s: ELR and ISR overlap", name)
 	case p.HasLeader() && !p.InSync(p.Leader):
@@ -152,7 +159,7 @@ func checkPartition(t testing.TB, im *metadata.Image, name string, p *metadata.P
 	}
 	active := func(id int32) bool {
 		n, ok := im.Node(id)
-		return ok && n.Active()
+		return ok && n.Active() && !p.IsOffline(id)
 	}
 	switch {
 	case p.HasLeader() && slices.ContainsFunc(p.ISR, func(id int32) bool { return !active(id) }):
@@ -225,7 +232,7 @@ func describeChange(topic string, c *metadatapb.PartitionChangeRecord) string {
 	for _, f := range []struct {
 		name string
 		list *metadatapb.Replicas
-	}{{"isr", c.Isr}, {"elr", c.EligibleLeaderReplicas}, {"last known elr", c.LastKnownElr}, {"replicas", c.Replicas}} {
+	}{{"isr", c.Isr}, {"elr", c.EligibleLeaderReplicas}, {"last known elr", c.LastKnownElr}, {"replicas", c.Replicas}, {"adding", c.AddingReplicas}, {"removing", c.RemovingReplicas}, {"offline", c.OfflineReplicas}} {
 		if f.list != nil {
 			s += fmt.Sprintf(" %s %v", f.name, f.list.GetIds())
 		}
@@ -255,6 +262,12 @@ func dumpImage(im *metadata.Image) string {
 			fmt.Fprintf(&b, "%s-%d leader %d epoch %d/%d replicas %v isr %v", t.Name, p.ID, p.Leader, p.LeaderEpoch, p.PartitionEpoch, p.Replicas, p.ISR)
 			if len(p.ELR)+len(p.LastKnownELR) > 0 || p.LeaderRecoveryState != 0 {
 				fmt.Fprintf(&b, " elr %v last known %v recovery %d", p.ELR, p.LastKnownELR, p.LeaderRecoveryState)
+			}
+			if len(p.Offline) > 0 {
+				fmt.Fprintf(&b, " offline %v", p.Offline)
+			}
+			if p.Reassigning() {
+				fmt.Fprintf(&b, " adding %v removing %v", p.AddingReplicas, p.RemovingReplicas)
 			}
 			b.WriteByte('\n')
 		}

@@ -48,7 +48,7 @@ type mayhem struct {
 func (m *mayhem) node() int32 { return int32(m.r.IntN(5)) }
 
 func (m *mayhem) step() {
-	switch m.r.IntN(14) {
+	switch m.r.IntN(18) {
 	case 0, 1:
 		m.start(m.node(), m.r.IntN(2) == 0)
 	case 2, 3, 4, 5:
@@ -76,6 +76,53 @@ func (m *mayhem) step() {
 			m.term++
 			m.activate(m.term + 1)
 		}
+	case 14, 15:
+		m.reassign()
+	case 16:
+		m.electLeaders()
+	case 17:
+		m.failDirectory()
+	}
+}
+
+func (m *mayhem) reassign() {
+	t := m.someTopic()
+	if t == nil {
+		return
+	}
+	req := kmsg.NewPtrAlterPartitionAssignmentsRequest()
+	wanted := kmsg.NewAlterPartitionAssignmentsRequestTopic()
+	wanted.Topic = t.Name
+	for _, p := range t.Partitions {
+		a := kmsg.NewAlterPartitionAssignmentsRequestTopicPartition()
+		a.Partition = p.ID
+		if m.r.IntN(4) > 0 {
+			for _, id := range m.r.Perm(4)[:m.r.IntN(3)+1] {
+				a.Replicas = append(a.Replicas, int32(id))
+			}
+		}
+		wanted.Partitions = append(wanted.Partitions, a)
+	}
+	req.Topics = append(req.Topics, wanted)
+	m.handle(req)
+}
+
+func (m *mayhem) electLeaders() {
+	switch m.r.IntN(3) {
+	case 0:
+		m.commit(BalanceLeaders(m.im, m.env))
+		if recs := BalanceLeaders(m.im, m.env); recs != nil {
+			m.t.Fatalf("leaders are out of balance after they were balanced: %v", recs)
+		}
+	case 1:
+		m.commit(ElectUnclean(m.im, m.env))
+		if recs := ElectUnclean(m.im, m.env); recs != nil {
+			m.t.Fatalf("leaders are missing after they were elected: %v", recs)
+		}
+	case 2:
+		req := kmsg.NewPtrElectLeadersRequest()
+		req.Version, req.ElectionType = 2, int8(m.r.IntN(2))
+		m.handle(req)
 	}
 }
 
@@ -218,7 +265,7 @@ func (m *mayhem) growOrDelete() {
 // heal brings every node back in good order.
 func (m *mayhem) heal() {
 	for id := range int32(5) {
-		if n, ok := m.im.Node(id); !ok || n.InControlledShutdown {
+		if n, ok := m.im.Node(id); !ok || n.InControlledShutdown || m.hasFailed(id) {
 			m.env.NowMs += 60_000
 			for {
 				_, recs, ok := m.sessions.Expire(m.im, m.env)

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/cauce-stream/cauce/libs/metadata"
 	"github.com/cauce-stream/cauce/libs/metadata/metadatapb"
@@ -52,6 +53,7 @@ func (s *Sessions) Register(im *metadata.Image, env Env, r Registration) (epoch 
 	if known && !old.Fenced || rulesOf(im, env).elr {
 		recs = partitionChanges(im, env, leaving(old, r))
 	}
+	recs = append(recs, restoreReplicas(im, r.NodeID)...)
 	// Log levels last as long as the process that they were set in, as in Kafka.
 	levels := metadata.Resource{Type: metadata.BrokerLoggerConfig, Name: nodeName(n.ID)}
 	for _, logger := range sortedKeys(im.Config(levels)) {
@@ -156,3 +158,17 @@ func anyPartition(im *metadata.Image, is func(*metadata.Partition) bool) bool {
 }
 
 func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
+
+// unregisterBroker decides UnregisterBroker, key 64, version 0 (KIP-631): the
+// node is forgotten. Its replicas stay assigned to it.
+func unregisterBroker(im *metadata.Image, env Env, req *kmsg.UnregisterBrokerRequest) Outcome {
+	resp := req.ResponseKind().(*kmsg.UnregisterBrokerResponse)
+	n, ok := im.Node(req.BrokerID)
+	if !ok {
+		resp.ErrorCode, resp.ErrorMessage = answer(refuse(kerr.BrokerIDNotRegistered,
+			"Broker ID %d is not currently registered", req.BrokerID))
+		return Outcome{Response: resp}
+	}
+	recs := partitionChanges(im, env, turn{removed: n.ID, added: nobody, crashed: n.ID})
+	return Outcome{Response: resp, Records: append(recs, unregisterRecord(n))}
+}

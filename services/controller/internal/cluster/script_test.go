@@ -57,6 +57,12 @@ var commands = map[string]func(*harness, *datadriven.TestData) string{
 	"producer-ids":      scriptProducerIDs,
 	"alter-partition":   scriptAlterPartition,
 	"describe-quorum":   scriptDescribeQuorum,
+	"fail-replicas":     scriptFailReplicas,
+	"elect":             scriptElect,
+	"balance":           scriptBalance,
+	"elect-unclean":     scriptElectUnclean,
+	"reassign":          scriptReassign,
+	"reassignments":     scriptReassignments,
 	"show":              scriptShow,
 }
 
