@@ -65,6 +65,7 @@ func possibleFaults() (faults []schedule.Fault, missing []string) {
 // run goes through the steps, each at its time, and returns when all are undone.
 func (b *breaker) run(steps []schedule.Step) {
 	b.began = time.Now()
+	b.t.Logf("the faults begin at %s", b.began.Format(time.TimeOnly))
 	b.busy = map[int32]bool{}
 	var running sync.WaitGroup
 	for _, s := range steps {

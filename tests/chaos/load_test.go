@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/cauce-stream/cauce/tests/chaos/internal/audit"
@@ -24,6 +25,8 @@ const (
 	producePause = 20 * time.Millisecond
 	// lateAge is how long a consumer that begins in the middle goes on before another one takes its place.
 	lateAge = 4 * time.Second
+	// refusalPause is until a consumer that was refused an offset asks again.
+	refusalPause = 200 * time.Millisecond
 	// flushTimeout is how long producers may take, once all is whole again, to get rid of what they have.
 	flushTimeout = time.Minute
 )
@@ -64,6 +67,7 @@ type load struct {
 	acked     [ordersPartitions]pulse
 	seen      [ordersPartitions]int64 // the highest offset that a consumer was given
 	failures  []string
+	refusals  []string // of offsets, see consume
 }
 
 // views are what one consumer is given.
@@ -201,8 +205,29 @@ func (l *load) newViews(consumer string) (vs views) {
 	return vs
 }
 
-// consume reads all partitions from somewhere on until ctx ends.
+// consume reads all partitions from somewhere on until ctx ends. A broker that was the leader, is cut off and does not know that
+// it no longer leads, says of offsets that came after its time that they are out of range, as with Apache Kafka; to a client
+// that learned from the same broker who leads it has to believe that. A consumer that is told so goes on from where it is.
 func (l *load) consume(ctx context.Context, vs views, from [ordersPartitions]int64) {
+	for ctx.Err() == nil {
+		refused := l.read(ctx, vs, from)
+		if refused == nil {
+			return
+		}
+		l.mu.Lock()
+		l.refusals = append(l.refusals, fmt.Sprintf("%s: %v", vs[0].Consumer, refused))
+		for p, v := range vs {
+			if n := len(v.Sights); n > 0 {
+				from[p] = v.Sights[n-1].Offset + 1
+			}
+		}
+		l.mu.Unlock()
+		pause(refusalPause)
+	}
+}
+
+// read reads from somewhere on until ctx ends or an offset is out of range, which it returns.
+func (l *load) read(ctx context.Context, vs views, from [ordersPartitions]int64) (refused error) {
 	name := vs[0].Consumer
 	offsets := map[int32]kgo.Offset{}
 	for p, offset := range from {
@@ -212,20 +237,23 @@ func (l *load) consume(ctx context.Context, vs views, from [ordersPartitions]int
 		kgo.ConsumeResetOffset(kgo.NoResetOffset()), kgo.FetchMaxWait(300*time.Millisecond), kgo.ClientID(name))...)
 	if err != nil {
 		l.fail("%s: %v", name, err)
-		return
+		return nil
 	}
 	defer cl.Close()
 	for {
 		fetches := cl.PollFetches(ctx)
 		if ctx.Err() != nil {
-			return
-		}
-		for _, e := range fetches.Errors() {
-			// Anything that a retry could mend the client does by itself.
-			l.fail("%s: partition %d: %v", name, e.Partition, e.Err)
-			return
+			return nil
 		}
 		l.given(vs, fetches)
+		for _, e := range fetches.Errors() {
+			if errors.Is(e.Err, kerr.OffsetOutOfRange) {
+				return fmt.Errorf("%s: partition %d: %w", time.Now().Format(time.TimeOnly), e.Partition, e.Err)
+			}
+			// Anything else that a retry could mend the client does by itself.
+			l.fail("%s: partition %d: %v", name, e.Partition, e.Err)
+			return nil
+		}
 	}
 }
 

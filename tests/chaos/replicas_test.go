@@ -57,7 +57,8 @@ func surviveFaults(t *testing.T, seed uint64) {
 		t.Log(m)
 	}
 	c, disks := startReplicated(t, len(missing) == 0)
-	client, err := kgo.NewClient(impatient(bootstrap(t, c))...)
+	seeds := bootstrap(t, c)
+	client, err := kgo.NewClient(impatient(seeds)...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -69,7 +70,7 @@ func surviveFaults(t *testing.T, seed uint64) {
 	for _, s := range steps {
 		t.Log("planned: ", s)
 	}
-	l := startLoad(t, bootstrap(t, c), rand.New(rand.NewPCG(seed, 1)))
+	l := startLoad(t, seeds, rand.New(rand.NewPCG(seed, 1)))
 	b := &breaker{t: t, cluster: c, client: client, admin: r.admin, brokers: ids(t, c, "broker"), controllers: ids(t, c, "controller"), disks: disks}
 	b.run(steps)
 	healed := time.Now()
@@ -243,6 +244,9 @@ func (r *replicated) check(l *load, ends [ordersPartitions]int64) {
 	defer l.mu.Unlock()
 	for _, f := range l.failures {
 		r.t.Error(f)
+	}
+	for _, refusal := range l.refusals {
+		r.t.Log(refusal)
 	}
 	total, longest := 0, time.Duration(0)
 	for p := range l.histories {
