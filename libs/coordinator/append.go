@@ -20,6 +20,9 @@ const (
 	maxSpareBytes = 1 << 20
 )
 
+// smallFor is how long batches stay small after the log refused a large one: each time that it does, the shard is loaded again.
+const smallFor = 10 * time.Minute
+
 // recordOverhead is the most that a record takes beside its key and value.
 const recordOverhead = 32
 
@@ -44,6 +47,9 @@ func (s *shard[M]) enqueue(step *Step, now time.Time) {
 	size := 0
 	for _, rec := range step.Records {
 		size += recordOverhead + len(rec.Key) + len(rec.Value)
+	}
+	if s.maxBytes < s.r.cfg.MaxBatchBytes && now.Sub(s.shrunk) > smallFor {
+		s.maxBytes = s.r.cfg.MaxBatchBytes
 	}
 	var b *batch
 	if s.queue.len() > 0 {
@@ -247,13 +253,14 @@ func (s *shard[M]) giveUp(b *batch, err error) {
 		// The topic takes less than expected: whoever asked for the steps asks again, and gets a smaller batch.
 		s.refuse(b, err)
 		s.mu.Lock()
-		s.maxBytes = b.builder.Size() / 2
+		s.maxBytes, s.shrunk = b.builder.Size()/2, time.Now()
 		s.mu.Unlock()
-	case isTooLarge(err):
-		told = fmt.Errorf("%w: %v", kerr.UnknownServerError, err) // it is no record of the client's that is too large
+	case b.producer != NoProducer && !isTooLarge(err):
+		told = err // something is wrong with the transaction, which is the client's
 		s.refuse(b, err)
 	default:
-		told = err
+		// The batch is not one that the client knows of, so that a code for it would mislead: UNSUPPORTED_FOR_MESSAGE_FORMAT, say.
+		told = fmt.Errorf("%w: %v", kerr.UnknownServerError, err)
 		s.refuse(b, err)
 	}
 	s.unload(next, told)

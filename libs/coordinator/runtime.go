@@ -151,7 +151,8 @@ func (r *Runtime[M]) Close() {
 // The error is, or wraps, kerr.NotCoordinator when the shard is not this node's, or is lost before the answer;
 // CoordinatorLoadInProgress while it is loaded; CoordinatorNotAvailable when the log cannot be written or too much waits for
 // it: in these three cases but for a loss the operation has not run. RequestTimedOut says that the log takes longer than
-// AnswerTimeout: what the operation did stands. Any other error says that the log refused what the operation did.
+// AnswerTimeout: what the operation did stands. Any other error says that the log refused what the operation did: the log's own
+// code where the operation is part of a transaction, else kerr.UnknownServerError.
 func (r *Runtime[M]) Do(shard int32, op func(m M, now time.Time, t Ticket) Step, done func(response any, err error)) {
 	if s := r.find(shard); s != nil {
 		s.do(op, done)

@@ -422,7 +422,29 @@ func TestABatchThatIsTooLargeHasTheShardLoadedAgain(t *testing.T) {
 				t.Errorf("the log says %v, the machine %v", got, m.data)
 			}
 		})
+
+		// They are written together again when the log may take more.
+		time.Sleep(smallFor)
+		w.log.setPlan(tooLarge(1 << 20))
+		before := len(w.log.appends())
+		write()
+		w.told()
+		if n := len(w.log.appends()) - before; n != 2 { // the first, and those that came meanwhile
+			t.Errorf("6 steps in %d batches", n)
+		}
 	})
+}
+
+// A client can make nothing of what the log says about a batch that is not the client's.
+func TestABatchThatIsRefusedIsAnErrorOfTheServer(t *testing.T) {
+	for _, code := range []*kerr.Error{kerr.UnsupportedForMessageFormat, kerr.TopicAuthorizationFailed, kerr.InvalidTimestamp, kerr.RecordListTooLarge} {
+		inWorld(t, Config{}, func(w *world) {
+			w.own()
+			w.log.setPlan(failing(code))
+			w.do("write", put("a", "1"))
+			w.expect("write: UNKNOWN_SERVER_ERROR")
+		})
+	}
 }
 
 func TestARefusedTransactionIsToldTheReason(t *testing.T) {
