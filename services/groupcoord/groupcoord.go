@@ -175,6 +175,7 @@ func (s *Service) Close() error {
 	s.asker.Close()
 	s.meter.Close()
 	s.shards.Close()
+	s.metrics.unregister()
 	return s.plugins.Close()
 }
 

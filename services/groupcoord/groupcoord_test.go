@@ -7,6 +7,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/prometheus/client_golang/prometheus"
+	"go.uber.org/zap"
+
 	"github.com/cauce-stream/cauce/libs/bus"
 	"github.com/cauce-stream/cauce/libs/config"
 	"github.com/cauce-stream/cauce/libs/kafka/configkeys"
@@ -60,6 +63,36 @@ func TestBadSettingsAreRefused(t *testing.T) {
 		pairs[test.key] = test.value
 		if err := Main(t.Context(), environment(t, pairs)); err == nil || !strings.Contains(err.Error(), test.want) {
 			t.Errorf("%s=%q: %v", test.key, test.value, err)
+		}
+	}
+}
+
+// TestOneServiceAfterTheOther gives a process's metrics to a second service when the first has ended, or was never made.
+func TestOneServiceAfterTheOther(t *testing.T) {
+	metrics := prometheus.NewRegistry()
+	start := func(pairs map[string]string) (*Service, error) {
+		return New(Config{NodeID: thisNode, Static: environment(t, pairs).Values}, Deps{Log: zap.NewNop(), Metrics: metrics})
+	}
+	taken := newMetrics().assignments
+	metrics.MustRegister(taken)
+	if _, err := start(nil); err == nil {
+		t.Fatal("a metric was registered twice")
+	}
+	metrics.Unregister(taken)
+	for range 2 {
+		s, err := start(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.metrics.assigned("uniform", 0, nil)
+		if families, err := metrics.Gather(); err != nil || len(families) == 0 {
+			t.Fatalf("%d metrics, %v", len(families), err)
+		}
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if families, err := metrics.Gather(); err != nil || len(families) > 0 {
+			t.Fatalf("%d metrics are left, %v", len(families), err)
 		}
 	}
 }

@@ -8,6 +8,7 @@ import (
 
 // metrics are what the coordinator counts besides its runtime and its plugins.
 type metrics struct {
+	registry      prometheus.Registerer // nil when the metrics are nobody's
 	assignments   *prometheus.HistogramVec
 	failures      *prometheus.CounterVec
 	classicEvents *prometheus.CounterVec
@@ -31,13 +32,32 @@ func newMetrics() *metrics {
 	}
 }
 
+func (m *metrics) collectors() []prometheus.Collector {
+	return []prometheus.Collector{m.assignments, m.failures, m.classicEvents}
+}
+
+// register adds all metrics or none.
 func (m *metrics) register(r prometheus.Registerer) error {
-	for _, c := range []prometheus.Collector{m.assignments, m.failures, m.classicEvents} {
+	for i, c := range m.collectors() {
 		if err := r.Register(c); err != nil {
+			for _, c := range m.collectors()[:i] {
+				r.Unregister(c)
+			}
 			return err
 		}
 	}
+	m.registry = r
 	return nil
+}
+
+// unregister makes room for the metrics of a coordinator to come.
+func (m *metrics) unregister() {
+	if m.registry == nil {
+		return
+	}
+	for _, c := range m.collectors() {
+		m.registry.Unregister(c)
+	}
 }
 
 func (m *metrics) assigned(assignor string, took time.Duration, err error) {

@@ -82,6 +82,7 @@ func New(c Config, d Deps) (*Host, error) {
 	}
 	dir, err := os.MkdirTemp("", "cauce-plugins-")
 	if err != nil {
+		m.unregister()
 		return nil, fmt.Errorf("folder for the sockets of plugins: %w", err)
 	}
 	h := &Host{config: c, log: d.Log.Named("plugins"), tracer: d.Tracer, metrics: m, socketDir: dir,
@@ -122,6 +123,7 @@ func (h *Host) Close() error {
 	h.cancel()
 	h.mu.Unlock()
 	h.work.Wait() // each process has a goroutine that stops it
+	h.metrics.unregister()
 	return os.RemoveAll(h.socketDir)
 }
 

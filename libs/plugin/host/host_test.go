@@ -394,6 +394,32 @@ func TestListIsServedAndCallsAreCounted(t *testing.T) {
 	}
 }
 
+// TestOneHostAfterTheOther gives a process's metrics to a second host when the first has ended.
+func TestOneHostAfterTheOther(t *testing.T) {
+	registry := prometheus.NewRegistry()
+	for range 2 {
+		h, err := New(Config{}, Deps{Metrics: registry})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := New(Config{}, Deps{Metrics: registry}); err == nil {
+			t.Error("two hosts have the same metrics")
+		}
+		if _, err := h.Assign(t.Context(), "missing", ask("good")); err == nil {
+			t.Error("a plugin that does not exist has answered")
+		}
+		if families, err := registry.Gather(); err != nil || len(families) == 0 {
+			t.Errorf("%d metrics, %v", len(families), err)
+		}
+		if err := h.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if families, err := registry.Gather(); err != nil || len(families) > 0 {
+			t.Errorf("%d metrics are left, %v", len(families), err)
+		}
+	}
+}
+
 // large is a request of 1,000 members that share 10,000 partitions.
 func large() *plugin.Request {
 	r := &plugin.Request{Group: "good"}

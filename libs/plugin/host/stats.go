@@ -1,7 +1,6 @@
 package host
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -42,6 +41,7 @@ func (l *latencies) percentiles() (calls uint64, p50, p99 time.Duration) {
 
 // metrics of all plugins.
 type metrics struct {
+	registry prometheus.Registerer    // nil when the metrics are nobody's
 	calls    *prometheus.CounterVec   // kind, plugin, outcome
 	seconds  *prometheus.HistogramVec // kind, plugin
 	restarts *prometheus.CounterVec   // file
@@ -63,8 +63,28 @@ func newMetrics(r prometheus.Registerer) (*metrics, error) {
 	if r == nil {
 		return m, nil
 	}
-	if err := errors.Join(r.Register(m.calls), r.Register(m.seconds), r.Register(m.restarts)); err != nil {
-		return nil, fmt.Errorf("metrics of plugins: %w", err)
+	for i, c := range m.collectors() {
+		if err := r.Register(c); err != nil {
+			for _, c := range m.collectors()[:i] {
+				r.Unregister(c)
+			}
+			return nil, fmt.Errorf("metrics of plugins: %w", err)
+		}
 	}
+	m.registry = r
 	return m, nil
+}
+
+func (m *metrics) collectors() []prometheus.Collector {
+	return []prometheus.Collector{m.calls, m.seconds, m.restarts}
+}
+
+// unregister makes room for the metrics of a host to come.
+func (m *metrics) unregister() {
+	if m.registry == nil {
+		return
+	}
+	for _, c := range m.collectors() {
+		m.registry.Unregister(c)
+	}
 }
