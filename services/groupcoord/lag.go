@@ -66,7 +66,9 @@ func take(offsets [][]int64, places map[string]int, answer *kmsg.OffsetFetchResp
 			i, ok := places[t.Topic]
 			for _, p := range t.Partitions {
 				if ok && p.ErrorCode == 0 && p.Partition >= 0 && int(p.Partition) < len(offsets[i]) {
-					offsets[i][p.Partition] = p.Offset
+					if offsets[i][p.Partition] = p.Offset; p.Offset < 0 {
+						offsets[i][p.Partition] = lag.Uncommitted
+					}
 				}
 			}
 		}

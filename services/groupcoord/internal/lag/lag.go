@@ -15,12 +15,17 @@ import (
 	"github.com/cauce-stream/cauce/services/groupcoord/internal/assignment"
 )
 
-// Unknown is the lag of a partition that could not be measured, and the committed offset of one that has none.
+// Unknown is a lag or an offset that could not be found out.
 const Unknown = -1
+
+// Uncommitted is the committed offset of a partition that has none.
+const Uncommitted = -2
 
 const (
 	noReplica = -1
-	latest    = -1 // timestamp that stands for the log's end in ListOffsets
+	// latest and earliest are timestamps that stand for the log's end and start in ListOffsets.
+	latest   = -1
+	earliest = -2
 )
 
 // Meter asks brokers for the ends of logs. Its methods are safe for concurrent use.
@@ -40,17 +45,51 @@ func New(listener, clientID string, image func() *metadata.Image) *Meter {
 func (m *Meter) Close() { m.pool.Close() }
 
 // Measure returns the lag of each partition of topics, given the committed offsets in the same order. A partition without
-// a committed offset, or whose leader does not answer until ctx ends, has Unknown lag.
+// a committed offset is behind by its whole log at the most: where its consumer begins to read is the consumer's choice (auto.offset.reset). One
+// whose leader does not answer until ctx ends has Unknown lag.
 func (m *Meter) Measure(ctx context.Context, topics []assignment.Topic, committed [][]int64) [][]int64 {
+	var ends, starts [][]int64
+	var asking sync.WaitGroup
+	asking.Go(func() {
+		ends = m.offsets(ctx, topics, latest, func(i, n int) bool { return committed[i][n] != Unknown })
+	})
+	asking.Go(func() {
+		starts = m.offsets(ctx, topics, earliest, func(i, n int) bool { return committed[i][n] == Uncommitted })
+	})
+	asking.Wait()
+	lag := unknown(topics)
+	for i := range topics {
+		for n, from := range committed[i] {
+			if from == Uncommitted {
+				from = starts[i][n]
+			}
+			if from != Unknown && ends[i][n] != Unknown {
+				lag[i][n] = max(0, ends[i][n]-from)
+			}
+		}
+	}
+	return lag
+}
+
+// unknown has one Unknown for each partition.
+func unknown(topics []assignment.Topic) [][]int64 {
+	all := make([][]int64, len(topics))
+	for i, t := range topics {
+		all[i] = slices.Repeat([]int64{Unknown}, int(t.Count))
+	}
+	return all
+}
+
+// offsets asks for the offsets at a timestamp of the partitions that are wanted, by topic and number.
+func (m *Meter) offsets(ctx context.Context, topics []assignment.Topic, timestamp int64, wanted func(i, n int) bool) [][]int64 {
 	places := make(map[string]int, len(topics))
-	lag := make([][]int64, len(topics))
 	for i, t := range topics {
 		places[t.Name] = i
-		lag[i] = slices.Repeat([]int64{Unknown}, int(t.Count))
 	}
+	offsets := unknown(topics)
 	var mu sync.Mutex
 	var asking sync.WaitGroup
-	for addr, request := range m.requests(topics, committed) {
+	for addr, request := range m.requests(topics, timestamp, wanted) {
 		asking.Go(func() {
 			response, err := m.pool.Do(ctx, addr, request)
 			if err != nil {
@@ -62,18 +101,18 @@ func (m *Meter) Measure(ctx context.Context, topics []assignment.Topic, committe
 				i, ok := places[t.Topic]
 				for _, p := range t.Partitions {
 					if ok && p.ErrorCode == 0 && p.Partition >= 0 && p.Partition < topics[i].Count {
-						lag[i][p.Partition] = max(0, p.Offset-committed[i][p.Partition])
+						offsets[i][p.Partition] = p.Offset
 					}
 				}
 			}
 		})
 	}
 	asking.Wait()
-	return lag
+	return offsets
 }
 
-// requests are those to each leader, by address, about the partitions that have a committed offset.
-func (m *Meter) requests(topics []assignment.Topic, committed [][]int64) map[string]*kmsg.ListOffsetsRequest {
+// requests are those to each leader, by address, about the partitions that are wanted.
+func (m *Meter) requests(topics []assignment.Topic, timestamp int64, wanted func(i, n int) bool) map[string]*kmsg.ListOffsetsRequest {
 	im := m.image()
 	requests := map[string]*kmsg.ListOffsetsRequest{}
 	for i, asked := range topics {
@@ -81,12 +120,9 @@ func (m *Meter) requests(topics []assignment.Topic, committed [][]int64) map[str
 		if !ok || t.ID != asked.ID {
 			continue
 		}
-		for n, offset := range committed[i] {
-			if offset == Unknown || n >= len(t.Partitions) {
-				continue
-			}
+		for n := range min(int(asked.Count), len(t.Partitions)) {
 			addr, ok := m.address(im, t.Partitions[n].Leader)
-			if !ok {
+			if !ok || !wanted(i, n) {
 				continue
 			}
 			r := requests[addr]
@@ -99,7 +135,7 @@ func (m *Meter) requests(topics []assignment.Topic, committed [][]int64) map[str
 				r.Topics = append(r.Topics, kmsg.ListOffsetsRequestTopic{Topic: asked.Name})
 			}
 			p := kmsg.NewListOffsetsRequestTopicPartition()
-			p.Partition, p.Timestamp = int32(n), latest
+			p.Partition, p.Timestamp = int32(n), timestamp
 			list := &r.Topics[len(r.Topics)-1].Partitions
 			*list = append(*list, p)
 		}

@@ -18,7 +18,7 @@ import (
 	"github.com/cauce-stream/cauce/services/groupcoord/internal/assignment"
 )
 
-// broker answers ListOffsets: partition p ends at 1,000·p + 100, and partition 3 has another leader by now.
+// broker answers ListOffsets: partition p begins at 1,000·p + 20 and ends at 1,000·p + 100, and partition 3 has another leader by now.
 func broker(t *testing.T) (host string, port uint16) {
 	t.Helper()
 	router := server.NewRouter()
@@ -41,7 +41,10 @@ func broker(t *testing.T) (host string, port uint16) {
 				for _, p := range asked.Partitions {
 					answer := kmsg.NewListOffsetsResponseTopicPartition()
 					answer.Partition, answer.Offset = p.Partition, int64(p.Partition)*1000+100
-					if p.Partition == 3 || p.Timestamp != latest {
+					if p.Timestamp == earliest {
+						answer.Offset -= 80
+					}
+					if p.Partition == 3 {
 						answer.ErrorCode = kerr.NotLeaderForPartition.Code
 					}
 					topic.Partitions = append(topic.Partitions, answer)
@@ -127,13 +130,13 @@ func TestMeasure(t *testing.T) {
 	host, port := broker(t)
 	deadHost, deadPort := silent(t)
 	id := metadata.TopicID{1}
-	im := image(t, id, []metadata.Node{node(1, host, port), node(2, deadHost, deadPort)}, 1, 1, 1, 1, 2, metadata.NoLeader, 1)
-	topics := []assignment.Topic{{ID: id, Name: "orders", Count: 7}, {ID: metadata.TopicID{2}, Name: "gone", Count: 1}}
-	committed := [][]int64{{40, 1100, Unknown, 0, 0, 0, 7000}, {5}}
+	im := image(t, id, []metadata.Node{node(1, host, port), node(2, deadHost, deadPort)}, 1, 1, 1, 1, 2, metadata.NoLeader, 1, 1)
+	topics := []assignment.Topic{{ID: id, Name: "orders", Count: 8}, {ID: metadata.TopicID{2}, Name: "gone", Count: 1}}
+	committed := [][]int64{{40, 1100, Unknown, 0, 0, Uncommitted, 7000, Uncommitted}, {Uncommitted}}
 	tests := []struct{ listener, want string }{
-		{"", "[[60 0 -1 -1 -1 -1 0] [-1]]"}, // partition 6 was committed beyond its end
-		{"PLAINTEXT", "[[60 0 -1 -1 -1 -1 0] [-1]]"},
-		{"OTHER", "[[-1 -1 -1 -1 -1 -1 -1] [-1]]"},
+		{"", "[[60 0 -1 -1 -1 -1 0 80] [-1]]"}, // partition 6 was committed beyond its end
+		{"PLAINTEXT", "[[60 0 -1 -1 -1 -1 0 80] [-1]]"},
+		{"OTHER", "[[-1 -1 -1 -1 -1 -1 -1 -1] [-1]]"},
 	}
 	for _, test := range tests {
 		m := New(test.listener, "test", func() *metadata.Image { return im })
