@@ -395,3 +395,32 @@ func TestDeleteConsumerGroup(t *testing.T) {
 		t.Errorf("%s, want %s", got, want)
 	}
 }
+
+// A member that nobody knows is no reason to make a group without members a classic one.
+func TestAnUnknownMemberLeavesAnEmptyConsumerGroupAsItIs(t *testing.T) {
+	m := newMixed(t, nil)
+	m.consumer("one", 0, nil)
+	m.assign()
+	m.consumer("one", -1, nil)
+	before := m.state()
+	join := func(id string) *kmsg.JoinGroupResponse {
+		req := kmsg.NewPtrJoinGroupRequest()
+		req.Version, req.Group, req.MemberID, req.ProtocolType, req.SessionTimeoutMillis, req.RebalanceTimeoutMillis = 5, "g", id, "consumer", 10_000, 20_000
+		req.Protocols = []kmsg.JoinGroupRequestProtocol{{Name: "range", Metadata: subscription("a")}}
+		_, answer := m.request(req)
+		return answer.(*kmsg.JoinGroupResponse)
+	}
+	records := len(m.log)
+	if code := join("nobody").ErrorCode; code != kerr.UnknownMemberID.Code {
+		t.Errorf("an unknown member hears %v", kerr.ErrorForCode(code))
+	}
+	if m.state() != before || len(m.log) != records {
+		t.Errorf("the group was %s and is %s, %d records were written", before, m.state(), len(m.log)-records)
+	}
+	if code := join("").ErrorCode; code != kerr.MemberIDRequired.Code {
+		t.Errorf("a new member hears %v", kerr.ErrorForCode(code))
+	}
+	if g := m.m.groups["g"]; g.Type() != "classic" {
+		t.Errorf("the group that a classic member joins is %s", g.Type())
+	}
+}

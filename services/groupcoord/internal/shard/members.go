@@ -23,9 +23,8 @@ func (m *Machine) JoinGroup(now time.Time, t coordinator.Ticket, c op.Client, re
 		o.Answer(t, classic.JoinError(req, groupapi.Code(err)))
 		return o.Step()
 	}
-	g := m.groups[req.Group]
-	if g == nil || g.Type() != classic.Type && g.Empty() {
-		if g != nil {
+	if m.vacant(req.Group) {
+		if g := m.groups[req.Group]; g != nil {
 			g.Close(o)
 		}
 		o.Emit(classic.Created(req.Group, now))
@@ -35,11 +34,17 @@ func (m *Machine) JoinGroup(now time.Time, t coordinator.Ticket, c op.Client, re
 	return o.Step()
 }
 
+// vacant says whether a classic group of this id is still to be made: there is none, or one of another kind without members.
+func (m *Machine) vacant(id string) bool {
+	g := m.groups[id]
+	return g == nil || g.Type() != classic.Type && g.Empty()
+}
+
 func (m *Machine) checkJoin(o *op.Op, c op.Client, req *kmsg.JoinGroupRequest) error {
 	switch {
 	case invalidGroup(req.Group):
 		return kerr.InvalidGroupID
-	case m.groups[req.Group] == nil && req.MemberID != "":
+	case req.MemberID != "" && m.vacant(req.Group):
 		return kerr.UnknownMemberID
 	}
 	return classic.CheckJoin(o, c, req)
