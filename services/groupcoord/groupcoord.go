@@ -7,6 +7,7 @@ package groupcoord
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"sync/atomic"
 	"time"
@@ -62,12 +63,14 @@ type Service struct {
 type view struct {
 	image    *metadata.Image
 	settings *op.Settings
+	// shown is the offset of the last image that had something new for groups.
+	shown int64
 }
 
 // New starts the host of the assignors. Close must be called.
 func New(cfg Config, deps Deps) (*Service, error) {
 	s := &Service{cfg: cfg, log: deps.Log, metrics: newMetrics()}
-	s.view.Store(&view{metadata.Empty(), settingsOf(cfg, metadata.Empty())})
+	s.view.Store(&view{metadata.Empty(), settingsOf(cfg, metadata.Empty()), metadata.Empty().Offset()})
 	hostConfig, err := assign.HostConfig(cfg.Static)
 	if err != nil {
 		return nil, fmt.Errorf("groupcoord: %w", err)
@@ -120,13 +123,21 @@ func (s *Service) Serve(n *node.Node, router *server.Router) {
 func (s *Service) update(im *metadata.Image, d *metadata.Delta) {
 	before := s.view.Load()
 	s.release(before.image, d)
-	v := &view{im, before.settings}
-	if len(d.ChangedConfigs) > 0 || before.image.Offset() < 0 {
+	news := shard.NewsOf(before.image, d)
+	news.Since = before.shown
+	v := &view{im, before.settings, before.shown}
+	if slices.ContainsFunc(d.ChangedConfigs, concernsGroups) || before.image.Offset() < 0 {
 		v.settings = settingsOf(s.cfg, im)
 	}
+	concerns := news.Concerns() || v.settings != before.settings
+	if concerns {
+		v.shown = im.Offset()
+	}
 	s.view.Store(v)
-	if concernsGroups(d) {
-		s.runtime.RunAll(func(m *shard.Machine, now time.Time) coordinator.Step { return m.OnImage(now, v.image, v.settings) })
+	if concerns {
+		s.runtime.RunAll(func(m *shard.Machine, now time.Time) coordinator.Step {
+			return m.OnImage(now, v.image, v.settings, news)
+		})
 	}
 	s.own(im, s.node.Epoch())
 }
@@ -162,9 +173,9 @@ func (s *Service) own(im *metadata.Image, registration int64) {
 	}
 }
 
-// concernsGroups says whether members may see a change: topics they subscribe to, racks of replicas, settings.
-func concernsGroups(d *metadata.Delta) bool {
-	return len(d.ChangedTopics)+len(d.DeletedTopics)+len(d.ChangedConfigs)+len(d.ChangedNodes)+len(d.RemovedNodes) > 0
+// concernsGroups says whether a coordinator's settings may come from a resource.
+func concernsGroups(r metadata.Resource) bool {
+	return r.Type == metadata.BrokerConfig || r.Type == metadata.GroupConfig
 }
 
 // Close gives all shards up, ends the questions that assignors were asked, and the assignors. The server must have stopped.

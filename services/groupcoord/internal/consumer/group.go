@@ -35,7 +35,8 @@ const (
 
 // Group is one group. It is changed by Replay alone, but for what is lost with the shard.
 type Group struct {
-	id string
+	id  string
+	all *Subscriptions
 
 	// What the records say.
 	epoch       schema.GroupEpoch
@@ -62,10 +63,10 @@ type Group struct {
 	known      keys
 }
 
-// New makes a group without records.
-func New(id string) *Group {
+// New makes a group without records, which keeps what it subscribes to in all.
+func New(id string, all *Subscriptions) *Group {
 	return &Group{
-		id: id, members: map[string]*member{}, targets: map[string]assignment.Partitions{}, expressions: map[string]*schema.ResolvedExpression{},
+		id: id, all: all, members: map[string]*member{}, targets: map[string]assignment.Partitions{}, expressions: map[string]*schema.ResolvedExpression{},
 		instances: map[string]string{}, owners: owners{}, topics: counts{}, patterns: counts{}, assignors: counts{}, protocols: counts{},
 		waiting: map[string]*waiter{}, joinTimers: map[string]bool{}, digest: digest{offset: -1},
 	}

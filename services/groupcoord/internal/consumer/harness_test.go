@@ -45,7 +45,7 @@ func newWorld(t testing.TB, broker map[string]string, group map[string]string) *
 		t.Fatal(err)
 	}
 	return &world{
-		t: t, now: time.UnixMilli(1_700_000_000_000), image: metadata.Empty(), timers: op.NewTimers(), group: New(groupID),
+		t: t, now: time.UnixMilli(1_700_000_000_000), image: metadata.Empty(), timers: op.NewTimers(), group: New(groupID, NewSubscriptions()),
 		settings: &op.Settings{Broker: values, Group: func(string) map[string]string { return group }},
 	}
 }
@@ -137,7 +137,7 @@ func compact(log []coordinator.Record) []coordinator.Record {
 
 func replayed(t testing.TB, log []coordinator.Record) *Group {
 	t.Helper()
-	g := New(groupID)
+	g := New(groupID, NewSubscriptions())
 	for _, r := range log {
 		record, err := schema.Decode(r)
 		if err != nil {

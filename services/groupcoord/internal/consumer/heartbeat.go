@@ -147,7 +147,7 @@ func (g *Group) hear(o *op.Op, c op.Client, req *kmsg.ConsumerGroupHeartbeatRequ
 // CheckFirst says why a member that joins would be refused by a group that has none yet. Where a group has to become another for
 // the member to join, that is to be asked before.
 func CheckFirst(o *op.Op, c op.Client, req *kmsg.ConsumerGroupHeartbeatRequest) error {
-	_, err := New(req.Group).hear(o, c, req)
+	_, err := New(req.Group, NewSubscriptions()).hear(o, c, req)
 	return err
 }
 

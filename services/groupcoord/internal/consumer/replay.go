@@ -96,11 +96,13 @@ func (g *Group) count(m *member, delta int) {
 		before := g.topics[topic]
 		if g.topics.add(topic, delta); before == 0 || g.topics[topic] == 0 {
 			g.digest.offset = -1
+			g.all.set(topic, g.id, before == 0)
 		}
 	}
 	if m.said.Expression != "" {
 		g.patterns.add(m.said.Expression, delta)
 		g.digest.offset = -1
+		g.all.setSearching(g.id, len(g.patterns) > 0)
 	}
 	if m.said.Assignor != "" {
 		g.assignors.add(m.said.Assignor, delta)

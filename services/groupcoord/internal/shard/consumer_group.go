@@ -62,7 +62,7 @@ func (m *Machine) consumerGroup(o *op.Op, c op.Client, req *kmsg.ConsumerGroupHe
 }
 
 func (m *Machine) newConsumerGroup(id string) *consumers.Group {
-	g := consumers.New(id)
+	g := consumers.New(id, m.subscriptions)
 	m.groups[id] = g
 	return g
 }
@@ -182,16 +182,6 @@ func (m *Machine) Assigned(now time.Time, in *assignment.Input, out assignment.O
 		m.settle(o, in.Group)
 	}
 	return o.Step()
-}
-
-// showConsumers lets consumer groups look at the image.
-func (m *Machine) showConsumers(o *op.Op) {
-	m.each(o, imageTimer, func(_ string, g group) bool {
-		if g, ok := g.(*consumers.Group); ok {
-			g.OnImage(o)
-		}
-		return true
-	})
 }
 
 // applyConsumer applies a record of a consumer group. The group is there from its first record to the tombstone of its last; where

@@ -221,7 +221,7 @@ func (h *harness) change(recs ...*metadatapb.Record) {
 // image has the shard see the cluster as it is.
 func (h *harness) image() outcome {
 	h.t.Helper()
-	return h.take(h.m.OnImage(h.now, h.im, h.settings))
+	return h.take(h.m.OnImage(h.now, h.im, h.settings, NewsOf(h.m.image, metadata.Diff(h.m.image, h.im))))
 }
 
 // replayed is a shard that has read the log.

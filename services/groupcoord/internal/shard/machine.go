@@ -17,6 +17,7 @@ import (
 	"github.com/cauce-stream/cauce/libs/metadata"
 	"github.com/cauce-stream/cauce/libs/record"
 	"github.com/cauce-stream/cauce/services/groupcoord/internal/classic"
+	consumers "github.com/cauce-stream/cauce/services/groupcoord/internal/consumer"
 	"github.com/cauce-stream/cauce/services/groupcoord/internal/offsets"
 	"github.com/cauce-stream/cauce/services/groupcoord/internal/op"
 	"github.com/cauce-stream/cauce/services/groupcoord/internal/schema"
@@ -60,7 +61,7 @@ const (
 	topicsTimer = "topics"
 	// loadedTimer starts the sessions of members that the log told of.
 	loadedTimer = "loaded"
-	// imageTimer lets consumer groups look at the image.
+	// imageTimer lets consumer groups look at the image that are still to do so.
 	imageTimer = "image"
 )
 
@@ -76,6 +77,10 @@ type Machine struct {
 	groups   map[string]group
 	offsets  *offsets.Store
 
+	// subscriptions are those of the consumer groups, unshown the ids of those that have still to look at the image.
+	subscriptions *consumers.Subscriptions
+	unshown       map[string]bool
+
 	// from is the group that a walk over all groups goes on with, by the timer's kind.
 	from map[string]string
 	// expiryEvery is offsets.retention.check.interval.ms as the timer has it.
@@ -84,7 +89,10 @@ type Machine struct {
 
 // New is an empty shard that sees the cluster as im does.
 func New(im *metadata.Image, s *op.Settings) *Machine {
-	return &Machine{image: im, settings: s, timers: op.NewTimers(), groups: map[string]group{}, from: map[string]string{}, offsets: offsets.NewStore()}
+	return &Machine{
+		image: im, settings: s, timers: op.NewTimers(), groups: map[string]group{}, offsets: offsets.NewStore(),
+		subscriptions: consumers.NewSubscriptions(), unshown: map[string]bool{}, from: map[string]string{},
+	}
 }
 
 // Replay applies a record of the log. Records of unknown types are passed over, as Apache Kafka does.
@@ -153,20 +161,6 @@ func (m *Machine) Loaded(now time.Time) coordinator.Step {
 	m.armExpiry(o)
 	m.deleteTopics(o)
 	m.start(o)
-	return o.Step()
-}
-
-// OnImage takes over a newer image and the settings that go with it. The image must not be one in which the shard belongs to another
-// node: what it does not know would be taken for deleted, although whoever owns the shard may know better.
-func (m *Machine) OnImage(now time.Time, im *metadata.Image, s *op.Settings) coordinator.Step {
-	m.image, m.settings = im, s
-	o := m.begin(now)
-	m.deleteTopics(o)
-	delete(m.from, imageTimer)
-	m.showConsumers(o)
-	if s.Broker.DurationMs(expiryInterval) != m.expiryEvery {
-		m.armExpiry(o)
-	}
 	return o.Step()
 }
 
