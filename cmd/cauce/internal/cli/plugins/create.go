@@ -45,8 +45,9 @@ func create(s *session.Session) *cobra.Command {
 		Use:   "new assignor NAME",
 		Short: "Write a plugin that builds and passes its tests, to begin with",
 		Long: `Write ./NAME: a Go module with an assignor, a table test, the conformance kit and a README. It builds against the SDK
-in --sdk-path, which is found by itself when this program lies in bin/ of a checkout of Cauce; without one, against the
-published SDK, which go mod tidy fetches.`,
+in --sdk-path, which is found by itself when this program lies in bin/ of a checkout of Cauce; the module replaces the SDK
+by that folder. Without one a released program has it built against the SDK published with it, which go mod tidy fetches;
+for any other there is none.`,
 		Example: `  cauce plugin new assignor tenant-aware
   cauce plugin test tenant-aware`,
 		Args: cobra.ExactArgs(2),
@@ -98,8 +99,15 @@ func (c *creation) sdk() (string, error) {
 	if path := filepath.Join(filepath.Dir(defaultFolder()), "..", "libs", "plugin"); isSDK(path) {
 		return filepath.Abs(path)
 	}
+	if !released.MatchString(process.Version) {
+		return "", exit.Usagef("there is no SDK to build against: none is published for this program's version, %q, and it is not in bin/ of a checkout of Cauce; "+
+			"name libs/plugin of a checkout with --sdk-path", process.Version)
+	}
 	return "", nil
 }
+
+// released is what the versions look like that an SDK is published for.
+var released = regexp.MustCompile(`^[0-9]+\.[0-9]+\.[0-9]+$`)
 
 func isSDK(folder string) bool {
 	text, err := os.ReadFile(filepath.Join(folder, "go.mod"))

@@ -15,6 +15,7 @@ import (
 	"github.com/cauce-stream/cauce/cmd/cauce/internal/cli/exit"
 	"github.com/cauce-stream/cauce/cmd/cauce/internal/cli/session"
 	"github.com/cauce-stream/cauce/libs/plugin"
+	"github.com/cauce-stream/cauce/libs/process"
 )
 
 // badVariable makes the test program a plugin whose assignor leaves partitions out.
@@ -129,12 +130,24 @@ func TestWhatCannotBeWritten(t *testing.T) {
 
 func TestWithoutAnSDKThePublishedOneIsWanted(t *testing.T) {
 	inEmptyFolder(t)
+	version := process.Version
+	t.Cleanup(func() { process.Version = version })
+	for _, process.Version = range []string{"dev", "1.2.3-4-gabcdef0"} {
+		_, err := run(t, "new", "assignor", "x")
+		if exit.Code(err) != exit.Usage || !strings.Contains(err.Error(), "--sdk-path") || !strings.Contains(err.Error(), process.Version) {
+			t.Errorf("version %s: %v", process.Version, err)
+		}
+		if _, err := os.Stat("x"); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("a module that cannot be built was written: %v", err)
+		}
+	}
+	process.Version = "1.2.3"
 	out, err := run(t, "new", "assignor", "x")
 	if err != nil || !strings.Contains(out, "go mod tidy") {
 		t.Fatal(out, err)
 	}
 	mod, err := os.ReadFile("x/go.mod")
-	if err != nil || !strings.Contains(string(mod), "require "+sdkModule+" v") || strings.Contains(string(mod), "replace") {
+	if err != nil || !strings.Contains(string(mod), "require "+sdkModule+" v1.2.3\n") || strings.Contains(string(mod), "replace") {
 		t.Errorf("%s, %v", mod, err)
 	}
 	if _, err := os.Stat("x/go.sum"); !errors.Is(err, fs.ErrNotExist) {
