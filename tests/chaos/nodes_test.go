@@ -122,6 +122,21 @@ func (n *node) show() {
 	n.t.Logf("%s %d said:\n%s", n.name, n.id, text[max(0, len(text)-8<<10):])
 }
 
+// grep is the lines of the process's log that have a text in them.
+func (n *node) grep(text string) (found []string) {
+	n.t.Helper()
+	all, err := os.ReadFile(n.log)
+	if err != nil {
+		n.t.Error(err)
+	}
+	for line := range strings.Lines(string(all)) {
+		if strings.Contains(line, text) {
+			found = append(found, strings.TrimSpace(line))
+		}
+	}
+	return found
+}
+
 // pause waits.
 func pause(d time.Duration) {
 	timer := time.NewTimer(d)
