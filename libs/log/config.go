@@ -43,6 +43,11 @@ type Config struct {
 	Delete  bool // cleanup.policy contains delete
 	Compact bool // cleanup.policy contains compact
 
+	MinCleanableDirtyRatio float64 // min.cleanable.dirty.ratio
+	MinCompactionLagMs     int64   // min.compaction.lag.ms
+	MaxCompactionLagMs     int64   // max.compaction.lag.ms
+	DeleteRetentionMs      int64   // delete.retention.ms
+
 	ProducerIDExpirationMs int64 // producer.id.expiration.ms (a broker config)
 	StrictValidation       bool  // produce.batch.validation=strict: compressed batches are walked record by record
 
@@ -58,6 +63,7 @@ func DefaultConfig() Config {
 		FlushMessages:               math.MaxInt64, FlushMs: math.MaxInt64,
 		TimestampBeforeMaxMs: math.MaxInt64, TimestampAfterMaxMs: 3600_000,
 		CompressionType: "producer", GzipLevel: -1, LZ4Level: 9, ZstdLevel: 3,
+		MinCleanableDirtyRatio: 0.5, MaxCompactionLagMs: math.MaxInt64, DeleteRetentionMs: 24 * 3600_000,
 		Delete: true, ProducerIDExpirationMs: 24 * 3600_000, StrictValidation: true,
 	}
 }
@@ -85,6 +91,10 @@ var setters = map[string]func(*Config, string) error{
 	"compression.lz4.level":           integer(math.MinInt32, math.MaxInt32, func(c *Config) *int { return &c.LZ4Level }),
 	"compression.zstd.level":          integer(math.MinInt32, math.MaxInt32, func(c *Config) *int { return &c.ZstdLevel }),
 	"cleanup.policy":                  setPolicy,
+	"min.cleanable.dirty.ratio":       ratio(func(c *Config) *float64 { return &c.MinCleanableDirtyRatio }),
+	"min.compaction.lag.ms":           integer(0, math.MaxInt64, func(c *Config) *int64 { return &c.MinCompactionLagMs }),
+	"max.compaction.lag.ms":           integer(1, math.MaxInt64, func(c *Config) *int64 { return &c.MaxCompactionLagMs }),
+	"delete.retention.ms":             integer(0, math.MaxInt64, func(c *Config) *int64 { return &c.DeleteRetentionMs }),
 	"producer.id.expiration.ms":       integer(1, math.MaxInt64, func(c *Config) *int64 { return &c.ProducerIDExpirationMs }),
 	"produce.batch.validation":        choice(func(c *Config, v int) { c.StrictValidation = v == 0 }, "strict", "relaxed"),
 }
@@ -111,6 +121,17 @@ func integer[T int | int64](low, high int64, field func(*Config) *T) func(*Confi
 			return fmt.Errorf("not a whole number from %d to %d", low, high)
 		}
 		*field(c) = T(v)
+		return nil
+	}
+}
+
+func ratio(field func(*Config) *float64) func(*Config, string) error {
+	return func(c *Config, s string) error {
+		v, err := strconv.ParseFloat(s, 64)
+		if err != nil || !(v >= 0 && v <= 1) {
+			return fmt.Errorf("not a number from 0 to 1")
+		}
+		*field(c) = v
 		return nil
 	}
 }
@@ -158,8 +179,11 @@ func setPolicy(c *Config, s string) error {
 	return nil
 }
 
-// resolved is c with its compression worked out.
+// resolved is c with its compression worked out, and with segments that are complete in time to be compacted.
 func (c Config) resolved() (*Config, error) {
+	if c.Compact && c.MaxCompactionLagMs > 0 {
+		c.SegmentMs = min(c.SegmentMs, c.MaxCompactionLagMs)
+	}
 	c.compression = compression{asSent: true}
 	switch c.CompressionType {
 	case "producer", "":

@@ -3,6 +3,7 @@ package log
 import (
 	"errors"
 	"io"
+	"io/fs"
 	"os"
 	"sync"
 	"sync/atomic"
@@ -45,7 +46,8 @@ type lazyFile struct {
 	used   atomic.Bool            // since the last dropIdle
 }
 
-// acquire returns a share of the file, opening it for reading and writing if need be. The caller releases it.
+// acquire returns a share of the file, opening it for reading and writing if need be. The caller releases it. The error wraps
+// fs.ErrNotExist when the segment has just been replaced.
 func (f *lazyFile) acquire() (*handle, error) {
 	if !f.used.Load() {
 		f.used.Store(true)
@@ -58,9 +60,13 @@ func (f *lazyFile) acquire() (*handle, error) {
 	if h := f.open.Load(); h != nil && h.hold() {
 		return h, nil
 	}
+	before := f.seg.stage.Load()
 	file, err := os.OpenFile(f.seg.path(f.suffix), os.O_RDWR, 0)
 	if err != nil {
 		return nil, err
+	}
+	if before != f.seg.stage.Load() { // it may be the file of what has taken the segment's place
+		return nil, errors.Join(fs.ErrNotExist, file.Close())
 	}
 	return f.adopt(file), nil
 }

@@ -95,7 +95,7 @@ func (l *Log) sync(u unsynced, final bool) error {
 		if s.durable.Load() || active && s.base >= u.upTo {
 			continue
 		}
-		if err := s.sync(!active); err != nil && !s.deleted.Load() {
+		if err := s.sync(!active); err != nil && stage(s.stage.Load()) != deleted {
 			return err
 		}
 		s.durable.Store(!active)

@@ -33,9 +33,11 @@ type Options struct {
 	RecoveryPoint  int64       // everything below it is known to be on disk
 	LogStartOffset int64
 	HighWatermark  int64
+	CleanedTo      int64   // everything below it was compacted
 	CleanShutdown  bool    // the folder was closed in order: recovery is skipped
 	TopicID        TopicID // written to partition.metadata unless zero; must be the one that is there
 	NowMs          int64
+	Name           string // <topic>-<partition>, where the folder is called otherwise for now
 
 	// OnRoll is told when a segment is complete and waits to be flushed (FlushRolled), OnTruncate when the recovery point
 	// went back and its checkpoint has to follow, OnFailure when an I/O error has fenced the log. They are called with the
@@ -49,7 +51,7 @@ type Options struct {
 
 // Log is one partition's log.
 //
-// Lock order: flushMu, mu, tail.mu, then the locks inside segments and epochs. Readers take neither of the first two, and
+// Lock order: compacting, flushMu, mu, tail.mu, then the locks inside segments and epochs. Readers take neither of the first two, and
 // mu is held over an fsync only while the log is truncated or closed.
 //
 // What is appended is published size first, then the mark in tail, then the end, so that a reader who has seen an end finds
@@ -74,6 +76,9 @@ type Log struct {
 	flushed       atomic.Int64
 	sealed        atomic.Int64
 	failure       atomic.Pointer[failure]
+	cleanedTo     atomic.Int64 // everything below was compacted
+	horizonMs     atomic.Int64 // when some of what compaction left may go; unknownMs, math.MaxInt64 for never
+	truncations   atomic.Int64
 	nameless      atomic.Bool // partition.metadata is not on the disk yet
 
 	segments atomic.Pointer[[]*segment] // ascending, never empty; replaced, not changed; the last one is active
@@ -87,6 +92,8 @@ type Log struct {
 	lastMs    int64 // when the last append as leader came, or the log was opened
 	restEnd   int64 // end at the last Rest
 	rolled    bool  // a complete segment or a snapshot waits to be synced
+
+	compacting sync.Mutex // one compaction at a time; taken before flushMu
 
 	flushMu     sync.Mutex // one flush at a time
 	lastFlushMs atomic.Int64
@@ -364,6 +371,8 @@ func (l *Log) writeEpochs(sync bool) error {
 // readable; everything else fails with kerr.UnknownTopicOrPartition from now on.
 func (l *Log) Retire(dir string) error {
 	l.Fence(fmt.Errorf("%s-%d was deleted: %w", l.topic, l.partition, kerr.UnknownTopicOrPartition))
+	l.compacting.Lock() // which ends soon, and makes no files where a later log of the name lies
+	defer l.compacting.Unlock()
 	l.flushMu.Lock()
 	defer l.flushMu.Unlock()
 	l.mu.Lock()

@@ -430,7 +430,7 @@ func checkFiles(t *testing.T, l *Log) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				maxAt[b.LastOffset()], lastAt[pos] = b.MaxTimestamp(), b.LastOffset()
+				maxAt[b.LastOffset()], lastAt[pos] = largestMsOf(b), b.LastOffset()
 				pos += n
 			}
 			r.close()

@@ -17,14 +17,14 @@ import (
 	"go.uber.org/zap"
 )
 
-// Open opens the log in dir (<log dir>/<topic>-<partition>), creating the folder when it is missing and recovering
+// Open opens the log in dir (<log dir>/<topic>-<partition>, or see Options.Name), creating the folder when it is missing and recovering
 // from an unclean shutdown when o says there was one: every segment that reaches above the recovery point is read,
 // cut off at the first byte that is no valid batch, and gets new indexes.
 func Open(dir string, o Options) (*Log, error) {
 	dir = filepath.Clean(dir)
-	topic, partition, ok := ParseDirName(filepath.Base(dir))
+	topic, partition, ok := ParseDirName(cmp.Or(o.Name, filepath.Base(dir)))
 	if !ok {
-		return nil, fmt.Errorf("%s is not the name of a partition folder", dir)
+		return nil, fmt.Errorf("%s is not the name of a partition folder", cmp.Or(o.Name, dir))
 	}
 	l := &Log{
 		dir: dir, topic: topic, partition: partition, topicID: o.TopicID,
@@ -36,6 +36,8 @@ func Open(dir string, o Options) (*Log, error) {
 	l.SetConfig(o.Config)
 	l.lastFlushMs.Store(o.NowMs)
 	l.unstable.Store(-1)
+	l.cleanedTo.Store(o.CleanedTo)
+	l.horizonMs.Store(unknownMs)
 	err := l.load(o)
 	if l.segments.Load() != nil {
 		l.dropFiles() // many logs are opened that nobody uses soon
@@ -93,6 +95,9 @@ func (l *Log) settleAt(end int64, segs []*segment, o Options) error {
 	start := max(segs[0].base, o.LogStartOffset)
 	l.start.Store(start)
 	l.end.Store(end)
+	if o.CleanedTo > end {
+		l.cleanedTo.Store(0) // the checkpoint is of another log, or of records that are lost
+	}
 	l.highWatermark.Store(min(max(o.HighWatermark, start), end))
 	l.flushed.Store(end)
 	if !o.CleanShutdown {
@@ -256,16 +261,15 @@ func (l *Log) removeStraySnapshots(segs []*segment) {
 // finishSwaps completes or undoes a compaction that was interrupted: .cleaned files are unfinished and go; .swap files are
 // finished and take the place of the segments whose range they cover. names is brought up to date.
 func (l *Log) finishSwaps(names map[string]bool) error {
-	const cleaned, swap = ".cleaned", ".swap"
 	lowest := int64(-1) // base of the lowest unfinished segment
 	var swaps []string
 	for name := range names {
 		switch {
-		case strings.HasSuffix(name, cleaned):
-			if offset, _, ok := parseFileName(strings.TrimSuffix(name, cleaned)); ok && (lowest < 0 || offset < lowest) {
+		case strings.HasSuffix(name, cleanedSuffix):
+			if offset, _, ok := parseFileName(strings.TrimSuffix(name, cleanedSuffix)); ok && (lowest < 0 || offset < lowest) {
 				lowest = offset
 			}
-		case strings.HasSuffix(name, swap):
+		case strings.HasSuffix(name, swapSuffix):
 			swaps = append(swaps, name)
 		}
 	}
@@ -275,14 +279,15 @@ func (l *Log) finishSwaps(names map[string]bool) error {
 	from, upTo := int64(-1), int64(-1) // what the swapped segments cover
 	var valid []string
 	for _, name := range swaps {
-		offset, suffix, ok := parseFileName(strings.TrimSuffix(name, swap))
+		offset, suffix, ok := parseFileName(strings.TrimSuffix(name, swapSuffix))
 		if !ok || lowest >= 0 && offset >= lowest {
 			continue
 		}
-		valid = append(valid, name)
 		if suffix != logSuffix {
+			valid = append(valid, name)
 			continue
 		}
+		valid = slices.Insert(valid, 0, name) // while there is a .log to swap, what is in place is taken for old
 		next, err := nextOffsetOf(filepath.Join(l.dir, name), offset)
 		if err != nil {
 			return err
@@ -293,9 +298,9 @@ func (l *Log) finishSwaps(names map[string]bool) error {
 		upTo = max(upTo, next)
 	}
 	for name := range names {
-		offset, _, ok := parseFileName(name)
-		replaced := ok && from >= 0 && offset >= from && offset < upTo
-		stale := strings.HasSuffix(name, cleaned) || strings.HasSuffix(name, swap) && !slices.Contains(valid, name)
+		offset, suffix, ok := parseFileName(name)
+		replaced := ok && suffix != snapshotSuffix && from >= 0 && offset >= from && offset < upTo
+		stale := strings.HasSuffix(name, cleanedSuffix) || strings.HasSuffix(name, swapSuffix) && !slices.Contains(valid, name)
 		if replaced || stale {
 			if err := l.fs.Remove(filepath.Join(l.dir, name)); err != nil {
 				return err
@@ -304,7 +309,7 @@ func (l *Log) finishSwaps(names map[string]bool) error {
 		}
 	}
 	for _, name := range valid {
-		to := strings.TrimSuffix(name, swap)
+		to := strings.TrimSuffix(name, swapSuffix)
 		if err := l.fs.Rename(filepath.Join(l.dir, name), filepath.Join(l.dir, to)); err != nil {
 			return err
 		}

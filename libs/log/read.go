@@ -35,13 +35,16 @@ func (l *Log) Read(offset int64, maxBytes int, iso Isolation, minOneBatch bool) 
 	}
 }
 
-// readFailed tells whether a read that failed is to be tried again, because retention or truncation was quicker and the
+// readFailed tells whether a read that failed is to be tried again, because retention, truncation or compaction was quicker and the
 // segment is no longer among the log's; if not, what to answer. A failed read does not fence the log.
 func (l *Log) readFailed(cause error, attempt int) (again bool, err error) {
 	if failed := l.Err(); failed != nil {
 		return false, failed
 	}
 	if errors.Is(cause, fs.ErrNotExist) && attempt < 3 {
+		// Files are renamed under mu: once it is free they have the names that the segments know.
+		l.mu.Lock()
+		defer l.mu.Unlock()
 		return true, nil
 	}
 	return false, fmt.Errorf("%s-%d: %w: %w", l.topic, l.partition, kerr.KafkaStorageError, cause)

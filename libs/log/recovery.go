@@ -83,9 +83,9 @@ func (l *Log) recoverFrom(first int, recoveryPoint int64) (end int64, err error)
 	end = segs[first].base
 	for i := first; i < len(segs); i++ {
 		s := segs[i]
-		if i > first && (s.base < end || s.base-end <= math.MaxInt32 && s.base > end && !l.config.Load().Compact) {
-			// The one before lost its end, or should no longer be there. (Compaction makes gaps too; it is only done below
-			// the recovery point.)
+		if gap := s.base - end; i > first && (gap < 0 || gap > 0 && gap <= math.MaxInt32 && s.base > l.cleanedTo.Load()) {
+			// The one before lost its end, or should no longer be there. (Apache Kafka's compaction makes gaps too; ours leaves
+			// the last batch of a segment, empty if need be.)
 			l.logger.Error("segment does not continue the one before", zap.String("segment", s.path(logSuffix)), zap.Int64("end", end))
 			return end, l.setAside(i)
 		}

@@ -125,15 +125,19 @@ func (s *segment) largestMs() (int64, error) {
 }
 
 // throwAway renames the files of a segment that is no longer among the log's, and its producer snapshot, to .deleted.
-// Readers keep the files they hold open.
 func (l *Log) throwAway(s *segment, nowMs int64) error {
-	s.deleted.Store(true) // a reader that opens it from here on looks for the new name
-	due := nowMs + l.config.Load().FileDeleteDelayMs
 	if i, ok := slices.BinarySearch(l.snapshots, s.base); ok {
 		l.snapshots = slices.Delete(l.snapshots, i, i+1)
 	}
+	s.stage.Store(int32(deleted)) // a reader that opens it from here on looks for the new name
+	return l.throwAwayFiles(s, nowMs, logSuffix, indexSuffix, timeSuffix, txnSuffix, snapshotSuffix)
+}
+
+// throwAwayFiles renames files of a segment that is no longer among the log's. Readers keep those they hold open.
+func (l *Log) throwAwayFiles(s *segment, nowMs int64, suffixes ...string) error {
+	due := nowMs + l.config.Load().FileDeleteDelayMs
 	// The .log goes first: index files without one are swept up at the next start.
-	for _, suffix := range []string{logSuffix, indexSuffix, timeSuffix, txnSuffix, snapshotSuffix} {
+	for _, suffix := range suffixes {
 		path := filepath.Join(l.dir, fileName(s.base, suffix))
 		err := l.fs.Rename(path, path+deletedSuffix)
 		if errors.Is(err, fs.ErrNotExist) {

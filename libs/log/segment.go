@@ -2,10 +2,14 @@ package log
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
+	"hash/crc32"
 	"io"
 	"math"
+	"os"
 	"path/filepath"
+	"sync"
 	"sync/atomic"
 
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -22,7 +26,22 @@ const (
 	txnSuffix      = ".txnindex"
 	snapshotSuffix = ".snapshot"
 	deletedSuffix  = ".deleted"
+	cleanedSuffix  = ".cleaned" // compaction has not finished it
+	swapSuffix     = ".swap"    // it is to take the place of those that it was made from
 )
+
+// stage is where a segment stands: what its files' names end with.
+type stage int32
+
+const (
+	inPlace stage = iota
+	cleaned
+	swapping
+	deleted
+	replaced // by what compaction made of it, to which readers turn: its files are not to be found any more
+)
+
+var stageSuffixes = [...]string{inPlace: "", cleaned: cleanedSuffix, swapping: swapSuffix, deleted: deletedSuffix, replaced: ".replaced"}
 
 // unknownMs stands for a timestamp that has not been looked up yet.
 const unknownMs = math.MinInt64
@@ -38,7 +57,7 @@ type segment struct {
 	times   timeIndex
 	txns    txnIndex
 	size    atomic.Int64 // bytes of whole batches; a reader goes no further
-	deleted atomic.Bool  // its files are renamed
+	stage   atomic.Int32 // changed with Log.mu held
 	durable atomic.Bool  // it is on the disk with its indexes, and unchanged since
 
 	// --- under Log.mu
@@ -63,10 +82,7 @@ func newSegment(fs *disk.FS, dir string, base, nowMs int64) *segment {
 func fileName(offset int64, suffix string) string { return fmt.Sprintf("%020d%s", offset, suffix) }
 
 func (s *segment) path(suffix string) string {
-	if s.deleted.Load() {
-		suffix += deletedSuffix
-	}
-	return filepath.Join(s.dir, fileName(s.base, suffix))
+	return filepath.Join(s.dir, fileName(s.base, suffix+stageSuffixes[s.stage.Load()]))
 }
 
 // create makes the segment's files, empty. The .log stays open.
@@ -97,7 +113,7 @@ func (s *segment) reaches(offset int64) bool { return offset-s.base <= math.MaxI
 
 // noteBatch enters a batch that was written at pos in the indexes.
 func (s *segment) noteBatch(b record.Batch, size int, pos int64, c *Config) error {
-	last, ms := b.LastOffset(), b.MaxTimestamp()
+	last, ms := b.LastOffset(), largestMsOf(b)
 	if pos == 0 {
 		s.firstMs = ms
 	}
@@ -113,6 +129,14 @@ func (s *segment) noteBatch(b record.Batch, size int, pos int64, c *Config) erro
 	}
 	s.sinceIndex += size
 	return nil
+}
+
+// largestMsOf is the largest timestamp of the records in b: what compaction has emptied has none, whatever its header says.
+func largestMsOf(b record.Batch) int64 {
+	if b.Count() == 0 {
+		return record.NoTimestamp
+	}
+	return b.MaxTimestamp()
 }
 
 // headers reads batch headers of one file through a window, so that small batches share a read.
@@ -333,4 +357,116 @@ func (s *segment) drop() {
 	s.offsets.file.drop()
 	s.times.file.drop()
 	s.txns.file.drop()
+}
+
+// errOldFormat says that a segment holds messages of Kafka's formats before 0.11, which are whole but cannot be served.
+var errOldFormat = errors.New("message format 0 or 1 is not supported")
+
+const scanBufferSize = 1 << 20
+
+var scanBuffers = sync.Pool{New: func() any { return new([scanBufferSize]byte) }}
+
+// scanner reads the batches of a segment file one after the other, whole.
+type scanner struct {
+	file   io.ReaderAt
+	size   int64 // of the file
+	pos    int64 // of the next batch
+	window []byte
+	start  int64 // file position of the window
+	lent   *[scanBufferSize]byte
+}
+
+func newScanner(f *os.File) (*scanner, error) {
+	info, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	return scannerOf(f, info.Size()), nil
+}
+
+// scannerOf scans the first size bytes of f. The caller closes it.
+func scannerOf(f *os.File, size int64) *scanner {
+	return &scanner{file: f, size: size, lent: scanBuffers.Get().(*[scanBufferSize]byte)}
+}
+
+func (s *scanner) close() { scanBuffers.Put(s.lent) }
+
+// fill makes the window hold n bytes from pos on.
+func (s *scanner) fill(n int64) error {
+	if at := s.pos - s.start; at >= 0 && at+n <= int64(len(s.window)) {
+		return nil
+	}
+	buf := s.lent[:]
+	if n > scanBufferSize {
+		buf = make([]byte, n)
+	}
+	buf = buf[:min(int64(len(buf)), s.size-s.pos)]
+	s.start, s.window = s.pos, nil
+	if _, err := io.ReadFull(io.NewSectionReader(s.file, s.pos, int64(len(buf))), buf); err != nil {
+		return err
+	}
+	s.window = buf
+	return nil
+}
+
+// next is the next batch, valid until the following call, and its position. The error is io.EOF at the end of the file,
+// errOldFormat, or wraps kerr.CorruptMessage when no whole batch follows; the position then is where it was looked for.
+// The CRC is not checked.
+func (s *scanner) next() (b record.Batch, pos int64, err error) {
+	pos = s.pos
+	left := s.size - pos
+	if left == 0 {
+		return nil, pos, io.EOF
+	}
+	if left <= record.MagicAt {
+		return nil, pos, fmt.Errorf("%d bytes are less than a batch: %w", left, kerr.CorruptMessage)
+	}
+	if err := s.fill(record.MagicAt + 1); err != nil {
+		return nil, pos, err
+	}
+	head := s.window[pos-s.start:]
+	n := int64(int32(binary.BigEndian.Uint32(head[record.LengthAt:]))) + record.LengthOverhead
+	if n <= record.MagicAt || n > left {
+		return nil, pos, fmt.Errorf("batch of %d bytes where %d follow: %w", n, left, kerr.CorruptMessage)
+	}
+	if err := s.fill(n); err != nil {
+		return nil, pos, err
+	}
+	raw := s.window[pos-s.start:][:n]
+	b, _, err = record.Next(raw)
+	if err != nil {
+		if isOldFormat(raw) {
+			err = errOldFormat
+		}
+		return nil, pos, err
+	}
+	if b.LastOffsetDelta() < 0 {
+		return nil, pos, fmt.Errorf("last offset delta %d: %w", b.LastOffsetDelta(), kerr.CorruptMessage)
+	}
+	s.pos += n
+	return b, pos, nil
+}
+
+// batchFollows tells whether a valid batch of offset end or above begins anywhere in the n bytes at pos, where none should
+// be needed any more: a torn write leaves none.
+func (s *scanner) batchFollows(pos, n, end int64) bool {
+	raw := make([]byte, n)
+	if _, err := io.ReadFull(io.NewSectionReader(s.file, pos, n), raw); err != nil {
+		return false
+	}
+	for ; len(raw) >= record.HeaderSize; raw = raw[1:] {
+		if raw[record.MagicAt] != record.Magic {
+			continue
+		}
+		if b, _, err := record.Next(raw); err == nil && b.BaseOffset() >= end && b.CheckCRC() == nil {
+			return true
+		}
+	}
+	return false
+}
+
+// isOldFormat tells whether raw is a valid message of format 0 or 1, whose CRC covers all from the magic on.
+func isOldFormat(raw []byte) bool {
+	magic := raw[record.MagicAt]
+	return magic < 2 && binary.BigEndian.Uint32(raw[record.MagicAt-4:]) == crc32.ChecksumIEEE(raw[record.MagicAt:])
 }

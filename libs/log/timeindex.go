@@ -2,6 +2,7 @@ package log
 
 import (
 	"encoding/binary"
+	"fmt"
 
 	"github.com/cauce-stream/cauce/libs/record"
 )
@@ -112,4 +113,174 @@ func (x *timeIndex) cutFrom(offset int64) error {
 		return err
 	}
 	return x.truncate(n + 1)
+}
+
+// OffsetForTime finds the first record (by offset) at or after the log start whose timestamp is ms or later, and the
+// leader epoch it was written under. It looks at the whole log: what lies above the high watermark is the caller's to
+// refuse. Errors wrap kerr.KafkaStorageError.
+func (l *Log) OffsetForTime(ms int64) (offset, timestampMs int64, leaderEpoch int32, found bool, err error) {
+	return l.search(func(segs []*segment, start int64) (timed, error) { return findTime(segs, ms, start) })
+}
+
+// MaxTimestamp finds the first record that bears the largest timestamp (ListOffsets -3).
+func (l *Log) MaxTimestamp() (offset, timestampMs int64, leaderEpoch int32, found bool, err error) {
+	return l.search(func(segs []*segment, start int64) (timed, error) {
+		largest := int64(record.NoTimestamp)
+		for _, s := range segs {
+			ms, err := s.maxTimeFrom(start)
+			if err != nil {
+				return timed{}, err
+			}
+			largest = max(largest, ms)
+		}
+		if largest < 0 {
+			return timed{}, nil
+		}
+		return findTime(segs, largest, start)
+	})
+}
+
+// search runs find over the segments that reach the log start, again if one of them goes away meanwhile.
+func (l *Log) search(find func(segs []*segment, start int64) (timed, error)) (int64, int64, int32, bool, error) {
+	for attempt := 0; ; attempt++ {
+		f, err := timed{}, l.Err()
+		if err == nil {
+			start := l.start.Load()
+			segs := *l.segments.Load()
+			f, err = find(segs[max(floor(segs, start), 0):], start)
+		}
+		if err == nil && f.found {
+			return f.offset, f.ms, f.epoch, true, nil
+		}
+		if err == nil {
+			return -1, -1, -1, false, nil
+		}
+		if again, err := l.readFailed(err, attempt); !again {
+			return -1, -1, -1, false, err
+		}
+	}
+}
+
+func findTime(segs []*segment, ms, start int64) (timed, error) {
+	for _, s := range segs {
+		if f, err := s.findTime(ms, start); f.found || err != nil {
+			return f, err
+		}
+	}
+	return timed{}, nil
+}
+
+// timed is a record found by its timestamp.
+type timed struct {
+	offset, ms int64
+	epoch      int32
+	found      bool
+}
+
+// findTime finds the first record at or after offset start whose timestamp is ms or later.
+func (s *segment) findTime(ms, start int64) (timed, error) {
+	largest, _, err := s.times.max()
+	if err != nil || largest < ms {
+		return timed{}, err
+	}
+	from, err := s.times.lookup(ms)
+	if err != nil {
+		return timed{}, err
+	}
+	limit := s.size.Load()
+	p, found, err := s.locate(max(from, start), limit)
+	if err != nil || !found {
+		return timed{}, err
+	}
+	r, err := s.openHeaders(limit)
+	if err != nil {
+		return timed{}, err
+	}
+	defer r.close()
+	for pos := p.pos; pos < limit; {
+		b, size, err := r.at(pos)
+		if err != nil {
+			return timed{}, fmt.Errorf("%s at byte %d: %w", s.path(logSuffix), pos, err)
+		}
+		if b.MaxTimestamp() >= ms {
+			if f, err := r.recordAtTime(pos, size, ms, start); f.found || err != nil {
+				return f, err
+			}
+		}
+		pos += size
+	}
+	return timed{}, nil
+}
+
+// recordAtTime looks for the record inside the batch at pos.
+func (r *headers) recordAtTime(pos, size, ms, start int64) (timed, error) {
+	b, err := r.whole(pos, size)
+	if err != nil {
+		return timed{}, err
+	}
+	offset, t, found, err := b.OffsetForTime(ms, start)
+	return timed{offset, t, b.LeaderEpoch(), found}, err
+}
+
+// whole reads the batch of that size at pos.
+func (r *headers) whole(pos, size int64) (record.Batch, error) {
+	b := make(record.Batch, size)
+	return b, r.h.readFull(b, pos)
+}
+
+// maxTimeFrom is the largest timestamp of the records at or after offset start.
+func (s *segment) maxTimeFrom(start int64) (int64, error) {
+	limit := s.size.Load()
+	ms, last, err := s.times.max()
+	if err != nil || ms < 0 {
+		return ms, err
+	}
+	if last >= start {
+		p, found, err := s.locate(last, limit)
+		if err != nil || found && p.base >= start {
+			return ms, err
+		}
+	}
+	// The record that bears it may have been deleted: look at what is left.
+	p, found, err := s.locate(start, limit)
+	if err != nil || !found {
+		return record.NoTimestamp, err
+	}
+	r, err := s.openHeaders(limit)
+	if err != nil {
+		return 0, err
+	}
+	defer r.close()
+	ms = record.NoTimestamp
+	for pos := p.pos; pos < limit; {
+		b, size, err := r.at(pos)
+		if err != nil {
+			return 0, fmt.Errorf("%s at byte %d: %w", s.path(logSuffix), pos, err)
+		}
+		if b.BaseOffset() >= start {
+			ms = max(ms, largestMsOf(b))
+		} else if ms, err = r.maxTimeWithin(pos, size, start); err != nil {
+			return 0, err
+		}
+		pos += size
+	}
+	return ms, nil
+}
+
+// maxTimeWithin is the largest timestamp of the batch's records at or after offset start.
+func (r *headers) maxTimeWithin(pos, size, start int64) (int64, error) {
+	ms := int64(record.NoTimestamp)
+	b, err := r.whole(pos, size)
+	if err != nil {
+		return ms, err
+	}
+	for rec, err := range b.Records(0) {
+		if err != nil {
+			return ms, err
+		}
+		if b.Offset(rec) >= start {
+			ms = max(ms, b.Timestamp(rec))
+		}
+	}
+	return ms, nil
 }

@@ -68,6 +68,8 @@ func (l *Log) lowerBounds(offset int64) {
 	l.highWatermark.Store(min(l.highWatermark.Load(), offset))
 	l.start.Store(min(l.start.Load(), offset))
 	l.tail.mu.Unlock()
+	l.truncations.Add(1)
+	l.cleanedTo.Store(min(l.cleanedTo.Load(), offset))
 	l.flushed.Store(min(l.flushed.Load(), offset))
 	l.sealed.Store(min(l.sealed.Load(), offset))
 }
@@ -134,8 +136,8 @@ func (s *segment) resume() (end int64, err error) {
 			if err != nil {
 				return 0, fmt.Errorf("%s at byte %d: %w", s.path(logSuffix), pos, err)
 			}
-			if b.MaxTimestamp() > ms {
-				ms, offset = b.MaxTimestamp(), b.LastOffset()
+			if largest := largestMsOf(b); largest > ms {
+				ms, offset = largest, b.LastOffset()
 			}
 			end = b.LastOffset() + 1
 			pos += n

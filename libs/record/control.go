@@ -17,6 +17,7 @@ const (
 )
 
 const (
+	leaderChange    = 2 // another kind of control record (KIP-595)
 	controlKeySize  = 4 // version 0, type
 	markerValueSize = 6 // version 0, coordinator epoch
 )
@@ -46,7 +47,6 @@ func EndTransaction(m Marker, producerID int64, producerEpoch int16, timestampMs
 // LeaderChange makes a control batch that tells who leads from now on (KIP-595), with base offset 0 and leader epoch -1. Clients
 // pass over it, and Kafka's dump tool names it.
 func LeaderChange(leader int32, timestampMs int64) Batch {
-	const leaderChange = 2
 	var key [controlKeySize]byte
 	binary.BigEndian.PutUint16(key[2:], leaderChange)
 	value := binary.BigEndian.AppendUint32([]byte{0, 0}, uint32(leader)) // version 0
@@ -83,4 +83,15 @@ func (b Batch) Marker() (m Marker, ok bool, err error) {
 		return m, true, nil
 	}
 	return m, false, nil
+}
+
+// IsLeaderChange tells whether b is what [LeaderChange] makes.
+func (b Batch) IsLeaderChange() bool {
+	if !b.IsControl() {
+		return false
+	}
+	for r, err := range b.Records(0) {
+		return err == nil && len(r.Key) >= controlKeySize && binary.BigEndian.Uint16(r.Key[2:]) == leaderChange
+	}
+	return false
 }

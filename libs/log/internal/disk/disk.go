@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"time"
 )
 
 // Kind is what an Op does.
@@ -101,6 +102,9 @@ func unlessSkip(err error) error {
 	}
 	return err
 }
+
+// SetModified sets the time at which a file last changed.
+func (f *FS) SetModified(path string, t time.Time) error { return os.Chtimes(path, time.Time{}, t) }
 
 // Rename moves a file or folder.
 func (f *FS) Rename(from, to string) error {
