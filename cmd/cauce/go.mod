@@ -22,6 +22,7 @@ require (
 	github.com/cauce-stream/cauce/services/broker v0.0.0
 	github.com/cauce-stream/cauce/services/controller v0.0.0
 	github.com/cauce-stream/cauce/services/groupcoord v0.0.0-00010101000000-000000000000
+	github.com/cauce-stream/cauce/services/txncoord v0.0.0-00010101000000-000000000000
 	github.com/spf13/cobra v1.10.2
 	github.com/spf13/pflag v1.1.0
 	github.com/twmb/franz-go v1.22.3

@@ -283,9 +283,5 @@ var unused = map[string]bool{
 	"streams.session.timeout.ms":                                  true,
 	"telemetry.max.bytes":                                         true,
 	"transaction.abort.timed.out.transaction.cleanup.interval.ms": true,
-	"transaction.max.timeout.ms":                                  true,
-	"transaction.remove.expired.transaction.cleanup.interval.ms":  true,
-	"transaction.state.log.load.buffer.size":                      true,
 	"transaction.two.phase.commit.enable":                         true,
-	"transactional.id.expiration.ms":                              true,
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/cauce-stream/cauce/libs/config"
 	"github.com/cauce-stream/cauce/libs/metadata"
+	"github.com/cauce-stream/cauce/libs/node"
 	"github.com/cauce-stream/cauce/libs/security"
 )
 
@@ -64,6 +65,12 @@ func (c *coordinatorTopics) end(topic string, err error) {
 	if err != nil {
 		c.pauses[topic] = time.Now().Add(createPause)
 	}
+}
+
+// CreateCoordinatorsTopic has the controller create one of the coordinators' topics, with the partitions, replicas and configs that
+// they have by the node's configuration, and returns when the node's image has it. One that exists already is no error.
+func CreateCoordinatorsTopic(ctx context.Context, n *node.Node, topic string) error {
+	return newCoordinatorTopics(n, zap.NewNop()).request(ctx, topic)
 }
 
 func (c *coordinatorTopics) request(ctx context.Context, topic string) error {

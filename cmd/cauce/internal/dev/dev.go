@@ -18,6 +18,7 @@ import (
 	"github.com/cauce-stream/cauce/services/broker"
 	"github.com/cauce-stream/cauce/services/controller"
 	"github.com/cauce-stream/cauce/services/groupcoord"
+	"github.com/cauce-stream/cauce/services/txncoord"
 )
 
 // Ready is what a cluster tells of itself once it serves.
@@ -97,17 +98,25 @@ func runNode(ctx context.Context, env process.Env, conn *bus.Conn, ready func(Re
 		return err
 	}
 	defer func() { err = errors.Join(err, groups.Close()) }()
+	transactions, err := txncoord.New(txncoord.Config{NodeID: configkeys.NodeID(env.Values), Static: env.Values},
+		txncoord.Deps{Log: env.Telemetry.Log, Metrics: env.Telemetry.Metrics, Tracer: env.Telemetry.Tracer})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, transactions.Close()) }()
 	node, err := serving.Listen(serving.Config{
 		Values:       env.Values,
 		Roles:        []string{metadata.RoleBroker, metadata.RoleGroupCoord, metadata.RoleTxnCoord},
 		LogDirIDs:    data.LogDirIDs(),
 		OwnGroupAPIs: true,
+		OwnTxnAPIs:   true,
 	}, serving.Deps{Bus: conn, Telemetry: env.Telemetry})
 	if err != nil {
 		return err
 	}
 	data.Serve(node.Node, node.Router)
 	groups.Serve(node.Node, node.Router)
+	transactions.Serve(node.Node, node.Router)
 	if env.Admin != nil {
 		env.Admin.Handle("GET /plugins", groups.Plugins())
 	}

@@ -1,4 +1,4 @@
-// Command cauce-txncoord is a node of the transaction coordination plane.
+// Command cauce-txncoord coordinates transactions.
 package main
 
 import (
@@ -7,5 +7,5 @@ import (
 )
 
 func main() {
-	process.Main("cauce-txncoord", "Will coordinate transactions; serves the APIs that every node serves.", txncoord.Main)
+	process.Main("cauce-txncoord", "Coordinates transactions.", txncoord.Main)
 }

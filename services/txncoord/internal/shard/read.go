@@ -83,11 +83,28 @@ func (m *Machine) Count() Census {
 	for _, t := range m.txns {
 		c.ByState[t.State]++
 		switch {
-		case t.State == schema.Ongoing && (c.OldestMs == 0 || t.StartMs < c.OldestMs):
-			c.OldestMs = t.StartMs
-		case t.State.Decided() && (c.OldestDecidedMs == 0 || t.UpdateMs < c.OldestDecidedMs):
-			c.OldestDecidedMs = t.UpdateMs
+		case t.State == schema.Ongoing:
+			c.OldestMs = oldest(c.OldestMs, t.StartMs)
+		case t.State.Decided():
+			c.OldestDecidedMs = oldest(c.OldestDecidedMs, t.UpdateMs)
 		}
 	}
 	return c
+}
+
+// Add adds the census of another shard.
+func (c *Census) Add(other Census) {
+	for state, n := range other.ByState {
+		c.ByState[state] += n
+	}
+	c.OldestMs = oldest(c.OldestMs, other.OldestMs)
+	c.OldestDecidedMs = oldest(c.OldestDecidedMs, other.OldestDecidedMs)
+}
+
+// oldest is the earlier of two times of which 0 is none.
+func oldest(a, b int64) int64 {
+	if a == 0 || b != 0 && b < a {
+		return b
+	}
+	return a
 }
