@@ -89,9 +89,9 @@ func TestGroups(t *testing.T) {
 	}
 }
 
-// TestGroupsByDefault runs one client with the server's own timeouts and rebalance delay.
+// TestGroupsByDefault runs two clients with the server's own timeouts and rebalance delay.
 func TestGroupsByDefault(t *testing.T) {
-	for _, c := range groupClients(t)[:1] {
+	for _, c := range groupClients(t)[:2] {
 		t.Run(c.name, func(t *testing.T) { newScenario(t, under, c, "classic", "cooperative-sticky").lifetime() })
 	}
 }
