@@ -5,6 +5,7 @@ package compose
 import (
 	"context"
 	"fmt"
+	"os/exec"
 	"slices"
 	"strings"
 	"testing"
@@ -47,6 +48,7 @@ func TestStack(t *testing.T) {
 			t.Errorf("the group reads %q", got)
 		}
 	})
+	t.Run("Java clients and others produce and consume in groups", conformance)
 	t.Run("memory at rest", func(t *testing.T) {
 		total := 0.0
 		for _, service := range members {
@@ -57,8 +59,14 @@ func TestStack(t *testing.T) {
 		t.Logf("%-14s %6.1f MiB", "the cluster", total)
 	})
 	t.Run("Prometheus sees every program", scraped)
-	t.Run("every query of every panel has data", func(t *testing.T) { panels(t) })
-	t.Run("every alert's query is understood", func(t *testing.T) { alerts(t) })
+	t.Run("every query of every panel has data", panels)
+	t.Run("every alert is understood, and none fires", alerts)
+	t.Run("every alert fires for its fault", func(t *testing.T) {
+		if output, err := run(t.Context(), cacheDir(t)+"/prometheus/usr/bin/promtool", "test", "rules", root+"/deploy/prometheus/rules_test.yaml"); err != nil {
+			t.Errorf("%v %s", err, output)
+		}
+	})
+	t.Run("Jaeger has traces of every program", traced)
 
 	value := 1000
 	// use has the stack at work: records are acknowledged, and a group reads on.
@@ -89,6 +97,19 @@ func TestStack(t *testing.T) {
 			use(t)
 		})
 	}
+	t.Run("an alert tells of a broker that is down", func(t *testing.T) {
+		compose(t, "stop", "broker-3")
+		fires(t, "ProgramDown", "broker-3")
+		compose(t, "start", "broker-3")
+		healthy(t, "broker-3")
+		eventually(t, "the alert is over", func(ctx context.Context) error {
+			samples, err := query(ctx, `ALERTS{alertname="ProgramDown"}`)
+			if err == nil && len(samples) > 0 {
+				err = fmt.Errorf("it is not: %v", samples)
+			}
+			return err
+		})
+	})
 	t.Run("volumes outlive their containers", func(t *testing.T) {
 		compose(t, "down", "--timeout", "35")
 		compose(t, "up", "--detach", "--no-build", "--wait", "--wait-timeout", "180")
@@ -125,4 +146,35 @@ func scraped(t *testing.T) {
 		}
 		return nil
 	})
+}
+
+// traced checks that spans of every program reach Jaeger.
+func traced(t *testing.T) {
+	eventually(t, "every program is a service of Jaeger", func(ctx context.Context) error {
+		var answer struct{ Data []string }
+		if err := getJSON(ctx, jaeger+"/api/services", &answer); err != nil {
+			return err
+		}
+		for _, program := range []string{"cauce-controller", "cauce-broker", "cauce-groupcoord"} {
+			if !slices.Contains(answer.Data, program) {
+				return fmt.Errorf("%s is not among %v", program, answer.Data)
+			}
+		}
+		return nil
+	})
+}
+
+// conformance runs the part of the conformance suite that any server can be held against, with the clients that it installs.
+func conformance(t *testing.T) {
+	for _, program := range []string{"java", "mvn"} {
+		if _, err := exec.LookPath(program); err != nil {
+			t.Skipf("%s is not installed", program)
+		}
+	}
+	t.Setenv("CAUCE_BOOTSTRAP", external[0])
+	output, err := run(t.Context(), "go", "test", "-count=1", "-timeout", "10m", "-tags", "conformance", root+"/tests/conformance",
+		"-run", "TestGroupsByDefault|TestClients/write/(java|kcat|franz-go)$")
+	if err != nil {
+		t.Errorf("%v\n%s", err, output)
+	}
 }

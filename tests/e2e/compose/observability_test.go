@@ -100,11 +100,11 @@ func alerts(t *testing.T) {
 	t.Logf("%d rules", count)
 }
 
-// fires waits until an alert is firing.
-func fires(t *testing.T, alert string) {
+// fires waits until an alert is firing for an instance.
+func fires(t *testing.T, alert, instance string) {
 	t.Helper()
 	eventually(t, alert+" fires", func(ctx context.Context) error {
-		samples, err := query(ctx, `ALERTS{alertstate="firing", alertname="`+alert+`"}`)
+		samples, err := query(ctx, `ALERTS{alertstate="firing", alertname="`+alert+`", instance="`+instance+`"}`)
 		if err == nil && len(samples) == 0 {
 			err = fmt.Errorf("it does not")
 		}

@@ -203,3 +203,13 @@ func memory(t *testing.T, service string) float64 {
 	t.Fatalf("%s has no resident memory", service)
 	return 0
 }
+
+// cacheDir is where the scripts keep what they build.
+func cacheDir(t *testing.T) string {
+	t.Helper()
+	dir, err := os.UserCacheDir()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return dir + "/cauce-e2e"
+}
