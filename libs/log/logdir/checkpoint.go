@@ -9,14 +9,29 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+
+	"github.com/cauce-stream/cauce/libs/log"
 )
 
-// The checkpoint files of a directory. cleaner-offset-checkpoint belongs to compaction and is left alone.
+// The checkpoint files of a directory.
 const (
 	recoveryPointFile = "recovery-point-offset-checkpoint"
 	startOffsetFile   = "log-start-offset-checkpoint"
 	highWatermarkFile = "replication-offset-checkpoint"
+	cleanedFile       = "cleaner-offset-checkpoint"
 )
+
+// checkpointed is what each checkpoint file holds of a log.
+var checkpointed = map[string]func(*log.Log) int64{
+	recoveryPointFile: (*log.Log).RecoveryPoint, startOffsetFile: (*log.Log).StartOffset,
+	highWatermarkFile: (*log.Log).HighWatermark, cleanedFile: (*log.Log).CleanedTo,
+}
+
+// allCheckpoints are the names of them all.
+var allCheckpoints = []string{recoveryPointFile, startOffsetFile, highWatermarkFile, cleanedFile}
+
+// sparse tells whether a checkpoint file leaves out logs of which it would hold 0.
+func sparse(name string) bool { return name == startOffsetFile || name == cleanedFile }
 
 // key names a partition.
 type key struct {

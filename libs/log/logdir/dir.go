@@ -124,12 +124,12 @@ func (d *dir) load(ctx context.Context, threads int, nowMs int64, open func(path
 	if err != nil {
 		return nil, err
 	}
-	var points [3]map[key]int64
-	for i, name := range []string{recoveryPointFile, startOffsetFile, highWatermarkFile} {
-		if points[i], err = d.readCheckpoint(name); err != nil {
+	points := map[string]map[key]int64{}
+	for name := range checkpointed {
+		if points[name], err = d.readCheckpoint(name); err != nil {
 			return nil, err
 		}
-		for k := range points[i] {
+		for k := range points[name] {
 			d.stale[k] = struct{}{}
 		}
 	}
@@ -150,7 +150,8 @@ func (d *dir) load(ctx context.Context, threads int, nowMs int64, open func(path
 				return err
 			}
 			l, err := open(d.partitionPath(k), log.Options{
-				RecoveryPoint: points[0][k], LogStartOffset: points[1][k], HighWatermark: points[2][k],
+				RecoveryPoint: points[recoveryPointFile][k], LogStartOffset: points[startOffsetFile][k],
+				HighWatermark: points[highWatermarkFile][k], CleanedTo: points[cleanedFile][k],
 				CleanShutdown: clean, NowMs: nowMs,
 			})
 			logs[i] = l
@@ -260,25 +261,19 @@ func (d *dir) checkpoints(logs []*log.Log, names ...string) error {
 		return int(a.Partition()) - int(b.Partition())
 	})
 	for _, name := range names {
-		n := len(logs)
-		of := map[string]func(*log.Log) int64{
-			recoveryPointFile: (*log.Log).RecoveryPoint, startOffsetFile: (*log.Log).StartOffset, highWatermarkFile: (*log.Log).HighWatermark,
-		}[name]
-		if name == startOffsetFile {
-			n = 0
-			for _, l := range logs {
-				if l.StartOffset() > 0 {
-					n++
-				}
+		offsets := make([]int64, len(logs)) // read once, as the file begins with how many there are
+		n := 0
+		for i, l := range logs {
+			if offsets[i] = checkpointed[name](l); offsets[i] > 0 || !sparse(name) {
+				n++
 			}
 		}
 		err := d.checkpoint(name, n, func(yield func(key, int64) bool) {
-			for _, l := range logs {
-				offset := of(l)
-				if name == startOffsetFile && offset == 0 {
+			for i, l := range logs {
+				if offsets[i] == 0 && sparse(name) {
 					continue
 				}
-				if !yield(key{l.Topic(), l.Partition()}, offset) {
+				if !yield(key{l.Topic(), l.Partition()}, offsets[i]) {
 					return
 				}
 			}
@@ -287,7 +282,7 @@ func (d *dir) checkpoints(logs []*log.Log, names ...string) error {
 			return err
 		}
 	}
-	if len(names) == 3 {
+	if len(names) == len(allCheckpoints) {
 		clear(d.stale)
 	}
 	return nil

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"sync"
 	"time"
+
+	"github.com/cauce-stream/cauce/libs/log"
 )
 
 // Run drives the periodic duties until ctx ends: retention, flush.ms, checkpoints, expiry of producers, removal of deleted
@@ -128,7 +130,7 @@ func (s *Set) flusher(ctx context.Context, d *dir) {
 func (s *Set) flushQueued(ctx context.Context, d *dir) {
 	logs, truncated := d.drain()
 	if truncated && d.err() == nil {
-		_ = s.checkpoint(d, recoveryPointFile)
+		_ = s.checkpoint(d, recoveryPointFile, cleanedFile)
 	}
 	for l, all := range logs {
 		if ctx.Err() != nil {
@@ -147,6 +149,18 @@ func (s *Set) CheckpointHighWatermarks() error { return s.checkpointAll(highWate
 
 // CheckpointStartOffsets writes log-start-offset-checkpoint, so that a DeleteRecords outlives a crash.
 func (s *Set) CheckpointStartOffsets() error { return s.checkpointAll(startOffsetFile) }
+
+// CheckpointCleaned writes cleaner-offset-checkpoint of the directory that l lies in, so that what was compacted is known
+// after a restart.
+func (s *Set) CheckpointCleaned(l *log.Log) error {
+	s.mu.RLock()
+	p, ok := s.logs[key{l.Topic(), l.Partition()}]
+	s.mu.RUnlock()
+	if !ok || p.Log != l {
+		return nil // it was deleted meanwhile
+	}
+	return s.checkpoint(p.dir, cleanedFile)
+}
 
 func (s *Set) checkpointAll(name string) error {
 	var failed error

@@ -287,7 +287,7 @@ func (s *Set) Create(topic string, partition int32, id log.TopicID, c log.Config
 	}
 	if d.isStale(k) {
 		// The checkpoint files know an earlier log of the name, whose offsets must not meet this one after a crash.
-		if err := s.checkpoint(d, recoveryPointFile, startOffsetFile, highWatermarkFile); err != nil {
+		if err := s.checkpoint(d, allCheckpoints...); err != nil {
 			return nil, err
 		}
 	}
@@ -423,7 +423,7 @@ func (s *Set) closeDir(d *dir) error {
 			return err
 		}
 	}
-	if err := s.checkpoint(d, recoveryPointFile, startOffsetFile, highWatermarkFile); err != nil {
+	if err := s.checkpoint(d, allCheckpoints...); err != nil {
 		return err
 	}
 	// Kafka keeps the broker's registration epoch here, -1 when it has none.
