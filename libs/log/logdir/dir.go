@@ -118,8 +118,14 @@ func (d *dir) takeCleanMark() (bool, error) {
 	return true, d.fs.SyncDir(d.path)
 }
 
+// found is a log that load has opened.
+type found struct {
+	folder
+	log *log.Log
+}
+
 // load opens every partition folder, on threads goroutines.
-func (d *dir) load(ctx context.Context, threads int, nowMs int64, open func(path string, o log.Options) (*log.Log, error)) ([]*log.Log, error) {
+func (d *dir) load(ctx context.Context, threads int, nowMs int64, open func(f folder, o log.Options) (*log.Log, error)) ([]found, error) {
 	clean, err := d.takeCleanMark()
 	if err != nil {
 		return nil, err
@@ -140,27 +146,28 @@ func (d *dir) load(ctx context.Context, threads int, nowMs int64, open func(path
 	if !clean && len(folders) > 0 {
 		d.logger.Info("recovering after an unclean shutdown", zap.Int("logs", len(folders)))
 	}
-	logs := make([]*log.Log, len(folders))
+	logs := make([]found, len(folders))
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(threads)
-	for i, k := range folders {
+	for i, f := range folders {
+		k := f.key
 		delete(d.stale, k)
 		group.Go(func() error {
 			if err := ctx.Err(); err != nil {
 				return err
 			}
-			l, err := open(d.partitionPath(k), log.Options{
+			l, err := open(f, log.Options{
 				RecoveryPoint: points[recoveryPointFile][k], LogStartOffset: points[startOffsetFile][k],
 				HighWatermark: points[highWatermarkFile][k], CleanedTo: points[cleanedFile][k],
 				CleanShutdown: clean, NowMs: nowMs,
 			})
-			logs[i] = l
+			logs[i] = found{f, l}
 			return err
 		})
 	}
 	if err := group.Wait(); err != nil {
-		for _, l := range logs {
-			if l != nil {
+		for _, f := range logs {
+			if l := f.log; l != nil {
 				l.Fence(fmt.Errorf("%s is offline: %w", d.path, kerr.KafkaStorageError))
 				l.Close()
 			}
@@ -170,13 +177,20 @@ func (d *dir) load(ctx context.Context, threads int, nowMs int64, open func(path
 	return logs, nil
 }
 
+// folder is a partition's in a directory.
+type folder struct {
+	key
+	name   string
+	future bool // it moves here from another directory
+}
+
 // folders lists the partitions of the directory. Those being deleted are doomed, those of others are left alone.
-func (d *dir) folders(nowMs int64) ([]key, error) {
+func (d *dir) folders(nowMs int64) ([]folder, error) {
 	entries, err := os.ReadDir(d.path)
 	if err != nil {
 		return nil, err
 	}
-	var found []key
+	var found []folder
 	for _, e := range entries {
 		name := e.Name()
 		if !e.IsDir() || name == "__cluster_metadata-0" {
@@ -185,7 +199,9 @@ func (d *dir) folders(nowMs int64) ([]key, error) {
 		if strings.HasSuffix(name, deleteMark) {
 			d.doomed = append(d.doomed, doomed{filepath.Join(d.path, name), nowMs})
 		} else if topic, partition, ok := log.ParseDirName(name); ok {
-			found = append(found, key{topic, partition})
+			found = append(found, folder{key: key{topic, partition}, name: name})
+		} else if k, ok := parseFutureName(name); ok {
+			found = append(found, folder{key: k, name: name, future: true})
 		}
 	}
 	return found, nil
@@ -209,16 +225,20 @@ func (d *dir) doom(l *log.Log, dueMs int64) error {
 
 // retire renames the folder of a log that is no longer a partition's, to one with the mark at its end.
 func (d *dir) retire(l *log.Log, mark string) (path string, err error) {
-	id := newID()
-	suffix := fmt.Sprintf("-%d.%s%s", l.Partition(), hex.EncodeToString(id[:]), mark)
-	topic := l.Topic()
-	topic = topic[:min(len(topic), 255-len(suffix))] // the longest file name
-	path = filepath.Join(d.path, topic+suffix)
+	k := key{l.Topic(), l.Partition()}
+	path = filepath.Join(d.path, k.marked(mark))
 	err = l.Retire(path)
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.stale[key{l.Topic(), l.Partition()}] = struct{}{}
+	d.stale[k] = struct{}{}
 	return path, err
+}
+
+// marked is the name of a folder of the partition that is not its log: <topic>-<partition>.<id><mark>.
+func (k key) marked(mark string) string {
+	id := newID()
+	suffix := fmt.Sprintf("-%d.%s%s", k.partition, hex.EncodeToString(id[:]), mark)
+	return k.topic[:min(len(k.topic), 255-len(suffix))] + suffix // 255 is the longest file name
 }
 
 // sweep removes the folders of deleted partitions that are due.

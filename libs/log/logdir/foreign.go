@@ -1,5 +1,7 @@
 package logdir
 
+import "errors"
+
 // JoinCluster notes the id of the cluster that the node has joined, in the directories that do not know it yet. The error
 // names a directory that belongs to another cluster.
 func (s *Set) JoinCluster(id string) error {
@@ -23,6 +25,11 @@ func (s *Set) SetAside(topic string, partition int32) error {
 	if !ok {
 		return nil
 	}
+	return errors.Join(s.dropFuture(key{topic, partition}), s.setAside(l))
+}
+
+// setAside renames the folder of a log that is no longer in the set.
+func (s *Set) setAside(l placed) error {
 	if _, err := l.dir.retire(l.Log, strayMark); err != nil {
 		s.takeOffline(l.dir, err)
 		return l.dir.err()

@@ -85,8 +85,11 @@ type Set struct {
 
 	creating sync.Mutex  // one Create or Delete at a time
 	expect   atomic.Bool // see ExpectNew
-	mu       sync.RWMutex
-	logs     map[key]placed // changed under both
+	// preferred is where Create is to make logs that Move was asked for before they were there; under creating.
+	preferred map[key]*dir
+	mu        sync.RWMutex
+	logs      map[key]placed // changed under both
+	futures   map[key]placed // that are to take the place of those in logs; changed under both
 }
 
 // placed is a log and where it lies.
@@ -100,7 +103,7 @@ type placed struct {
 // cluster or process.
 func Open(ctx context.Context, dirs []string, o Options) (*Set, error) {
 	o.setDefaults()
-	s := &Set{o: o, logs: map[key]placed{}}
+	s := &Set{o: o, logs: map[key]placed{}, futures: map[key]placed{}, preferred: map[key]*dir{}}
 	for _, path := range dirs {
 		s.dirs = append(s.dirs, newDir(filepath.Clean(path), o.Logger, o.FS))
 	}
@@ -126,6 +129,7 @@ func Open(ctx context.Context, dirs []string, o Options) (*Set, error) {
 		}
 		return nil, all
 	}
+	s.forgetOrphans()
 	return s, nil
 }
 
@@ -140,15 +144,19 @@ func (s *Set) openDir(ctx context.Context, d *dir) error {
 	if err := d.identify(s.o.NodeID, s.o.ClusterID); err != nil {
 		return err
 	}
-	logs, err := d.load(ctx, s.o.RecoveryThreads, s.o.NowMs(), func(path string, o log.Options) (*log.Log, error) {
-		topic, _, _ := log.ParseDirName(filepath.Base(path))
-		return s.openLog(d, path, s.o.ConfigFor(topic), o)
+	logs, err := d.load(ctx, s.o.RecoveryThreads, s.o.NowMs(), func(f folder, o log.Options) (*log.Log, error) {
+		o.Name = f.key.String()
+		return s.openLog(d, filepath.Join(d.path, f.name), s.o.ConfigFor(f.topic), o)
 	})
 	if err != nil {
 		return err
 	}
-	for _, l := range logs {
-		if err := s.admit(placed{l, d}); err != nil {
+	for _, f := range logs {
+		admit := s.admit
+		if f.future {
+			admit = s.admitFuture
+		}
+		if err := admit(placed{f.log, d}); err != nil {
 			return err
 		}
 	}
@@ -181,12 +189,10 @@ func (s *Set) admit(l placed) error {
 	}
 	goes.dir.logger.Warn("a partition lies in two directories; the log that goes less far is set aside",
 		zap.String("log", goes.Log.Dir()), zap.Int64("end", goes.EndOffset()), zap.String("stays", stays.Log.Dir()), zap.Int64("itsEnd", stays.EndOffset()))
-	_, err := goes.dir.retire(goes.Log, strayMark)
-	if err != nil && goes.dir != l.dir {
-		s.takeOffline(goes.dir, err)
-		return nil
+	if err := s.setAside(goes); goes.dir == l.dir {
+		return err
 	}
-	return err
+	return nil // the other directory has gone offline for it
 }
 
 // goesFurther says whether a has all that b has, and more: replicas that end in the same leader epoch are the same up to the
@@ -210,13 +216,9 @@ func (s *Set) takeOffline(d *dir, cause error) {
 		return
 	}
 	d.logger.Error("log directory is offline", zap.Error(cause))
-	s.mu.RLock()
-	for _, l := range s.logs {
-		if l.dir == d {
-			l.Fence(err)
-		}
+	for _, l := range s.snapshot(d) {
+		l.Fence(err)
 	}
-	s.mu.RUnlock()
 	if s.o.OnFailure != nil {
 		s.o.OnFailure(d.path, err)
 	}
@@ -224,7 +226,7 @@ func (s *Set) takeOffline(d *dir, cause error) {
 
 // abandon gives up what Open has taken.
 func (s *Set) abandon() {
-	for _, l := range s.logs {
+	for _, l := range append(matching(s.logs, nil), matching(s.futures, nil)...) {
 		l.Fence(fmt.Errorf("%s is closed: %w", l.Dir(), kerr.KafkaStorageError))
 		l.Close()
 	}
@@ -244,7 +246,10 @@ func (s *Set) Log(topic string, partition int32) (*log.Log, bool) {
 // All yields every log, in no particular order, those of directories that have gone offline too.
 func (s *Set) All() iter.Seq[*log.Log] {
 	return func(yield func(*log.Log) bool) {
-		for _, l := range s.snapshot(nil) {
+		s.mu.RLock()
+		logs := matching(s.logs, nil)
+		s.mu.RUnlock()
+		for _, l := range logs {
 			if !yield(l) {
 				return
 			}
@@ -252,17 +257,27 @@ func (s *Set) All() iter.Seq[*log.Log] {
 	}
 }
 
-// snapshot is the logs of d, or all of them.
+// snapshot is the logs of d, futures too.
 func (s *Set) snapshot(d *dir) []*log.Log {
+	logs, futures := s.contents(d)
+	return append(logs, futures...)
+}
+
+func (s *Set) contents(d *dir) (logs, futures []*log.Log) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	logs := make([]*log.Log, 0, len(s.logs))
-	for _, l := range s.logs {
+	return matching(s.logs, d), matching(s.futures, d)
+}
+
+// matching is the logs that lie in d, or all if it is nil.
+func matching(logs map[key]placed, d *dir) []*log.Log {
+	var list []*log.Log
+	for _, l := range logs {
 		if d == nil || l.dir == d {
-			logs = append(logs, l.Log)
+			list = append(list, l.Log)
 		}
 	}
-	return logs
+	return list
 }
 
 // Create makes the log of a partition in the online directory with the fewest logs; an existing log of the same topic id
@@ -312,7 +327,12 @@ func (s *Set) ExpectNew() { s.expect.Store(true) }
 
 // place chooses the directory for a new log.
 func (s *Set) place(k key) (*dir, error) {
-	var best *dir
+	best := s.preferred[k]
+	delete(s.preferred, k)
+	if best != nil && best.err() == nil {
+		return best, nil
+	}
+	best = nil
 	for _, d := range s.dirs {
 		if err := d.err(); err == nil {
 			if best == nil || d.logs < best.logs {
@@ -352,6 +372,11 @@ func (s *Set) Delete(topic string, partition int32) error {
 	if !ok {
 		return nil
 	}
+	return errors.Join(s.dropFuture(key{topic, partition}), s.doom(l))
+}
+
+// doom has the folder of a log removed after file.delete.delay.ms.
+func (s *Set) doom(l placed) error {
 	if err := l.dir.doom(l.Log, s.o.NowMs()+l.Config().FileDeleteDelayMs); err != nil {
 		s.takeOffline(l.dir, err)
 		return l.dir.err()
@@ -367,6 +392,7 @@ type DirInfo struct {
 	TotalBytes  int64    // of its file system; -1 when unknown
 	UsableBytes int64
 	Logs        []*log.Log
+	Futures     []*log.Log // that move here, see Move
 }
 
 // Describe describes every directory.
@@ -376,7 +402,7 @@ func (s *Set) Describe() []DirInfo {
 		infos[i] = DirInfo{Path: d.path, ID: d.id, Err: d.err(), TotalBytes: -1, UsableBytes: -1}
 		if infos[i].Err == nil {
 			infos[i].TotalBytes, infos[i].UsableBytes = d.usage()
-			infos[i].Logs = s.snapshot(d)
+			infos[i].Logs, infos[i].Futures = s.contents(d)
 		}
 	}
 	return infos
