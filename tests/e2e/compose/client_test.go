@@ -15,8 +15,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// create makes a topic with the stack's defaults, which must be three replicas.
-func create(t *testing.T, admin *kadm.Client, topic string) {
+// create makes a topic with the stack's defaults, which must give it that many replicas.
+func create(t *testing.T, admin *kadm.Client, topic string, replicas int) {
 	t.Helper()
 	eventually(t, "creating "+topic, func(ctx context.Context) error {
 		responses, err := admin.CreateTopics(ctx, 6, -1, nil, topic)
@@ -30,7 +30,7 @@ func create(t *testing.T, admin *kadm.Client, topic string) {
 		t.Fatal(err)
 	}
 	for _, p := range topics[topic].Partitions {
-		if len(p.Replicas) != 3 {
+		if len(p.Replicas) != replicas {
 			t.Errorf("partition %d of %s has the replicas %v", p.Partition, topic, p.Replicas)
 		}
 	}

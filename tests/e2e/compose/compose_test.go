@@ -15,7 +15,7 @@ import (
 
 // TestStack is one test, since starting the stack is most of the work: its parts run in order and leave it whole.
 func TestStack(t *testing.T) {
-	took := startStack(t)
+	took := startStack(t, "full,observability")
 	t.Logf("from docker compose up to healthy: %v (%v on an idle machine)", took.Round(100_000_000), startWithin)
 	client := connect(t)
 	admin := kadm.NewClient(client)
@@ -35,12 +35,12 @@ func TestStack(t *testing.T) {
 		}
 	})
 	t.Run("franz-go produces and consumes in a group", func(t *testing.T) {
-		create(t, admin, "orders")
+		create(t, admin, "orders", 3)
 		produce(t, client, "orders", 0, 1000)
 		consumeInGroup(t, "shop", "orders", 0, 1000)
 	})
 	t.Run("librdkafka produces and consumes in a group", func(t *testing.T) {
-		create(t, admin, "letters")
+		create(t, admin, "letters", 3)
 		kcat(t, "a\nb\nc\n", "-P", "-t", "letters", "-X", "acks=all", "-z", "lz4")
 		got := strings.Fields(kcat(t, "", "-G", "readers", "-X", "auto.offset.reset=earliest", "-e", "-q", "letters"))
 		slices.Sort(got)
@@ -116,6 +116,20 @@ func TestStack(t *testing.T) {
 		consumeInGroup(t, "another", "orders", 0, value)
 		use(t)
 	})
+}
+
+// TestMinimalStack is one program of each kind, without anybody who watches.
+func TestMinimalStack(t *testing.T) {
+	t.Setenv("TRACES_EXPORTER", "none")
+	took := startStack(t, "minimal")
+	t.Logf("from docker compose up to healthy: %v", took.Round(100_000_000))
+	client := connect(t)
+	create(t, kadm.NewClient(client), "orders", 1)
+	produce(t, client, "orders", 0, 300)
+	consumeInGroup(t, "shop", "orders", 0, 300)
+	crash(t, "broker")
+	produce(t, client, "orders", 300, 600)
+	consumeInGroup(t, "shop", "orders", 300, 600)
 }
 
 // scraped checks that Prometheus reaches every target that it is told of.

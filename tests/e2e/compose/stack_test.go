@@ -67,9 +67,9 @@ func run(ctx context.Context, program string, args ...string) (string, error) {
 	return output.String(), nil
 }
 
-// startStack makes an engine, Compose and the images available and starts the stack on empty volumes. It returns how long
-// that took from `docker compose up` to healthy.
-func startStack(t *testing.T) time.Duration {
+// startStack makes an engine, Compose and the images available and starts the stack of these profiles on empty volumes. It
+// returns how long that took from `docker compose up` to healthy.
+func startStack(t *testing.T, profiles string) time.Duration {
 	t.Helper()
 	settings, err := run(t.Context(), "./engine")
 	if err != nil {
@@ -82,10 +82,14 @@ func startStack(t *testing.T) time.Duration {
 	for _, archive := range []string{"cauce-controller", "cauce-broker", "cauce-groupcoord"} {
 		docker(t, "load", "--quiet", "--input", root+"/bin/images/"+archive+".tar")
 	}
-	if _, err := run(t.Context(), "./images"); err != nil {
-		t.Fatalf("stand-ins for public images: %v", err)
+	if strings.Contains(profiles, "observability") {
+		if _, err := run(t.Context(), "./images"); err != nil {
+			t.Fatalf("stand-ins for public images: %v", err)
+		}
 	}
+	t.Setenv("COMPOSE_PROFILES", "*")
 	compose(t, "down", "--volumes", "--timeout", "1") // of a run that was cut short
+	t.Setenv("COMPOSE_PROFILES", profiles)
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), time.Minute)
 		defer cancel()
