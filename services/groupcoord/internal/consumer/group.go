@@ -33,6 +33,10 @@ const (
 	staticLeaveEpoch = -2 // the member is away for a moment; its partitions wait for it until its session ends
 )
 
+// emptyEpoch is the epoch of a group that nobody has joined yet, as Apache Kafka 4.3 counts: the first member brings the next one. It is
+// never written.
+const emptyEpoch = 1
+
 // Group is one group. It is changed by Replay alone, but for what is lost with the shard.
 type Group struct {
 	id  string

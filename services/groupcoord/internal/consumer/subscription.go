@@ -54,7 +54,7 @@ func (g *Group) refresh(o *op.Op, bump bool) {
 	if !bump && !changed && hash == g.epoch.MetadataHash {
 		return
 	}
-	o.Emit(&schema.ConsumerGroupMetadata{Group: g.id, Value: &schema.GroupEpoch{Epoch: g.epoch.Epoch + 1, MetadataHash: hash}})
+	o.Emit(&schema.ConsumerGroupMetadata{Group: g.id, Value: &schema.GroupEpoch{Epoch: max(g.epoch.Epoch, emptyEpoch) + 1, MetadataHash: hash}})
 	if g.oldMetadata {
 		o.Emit(&schema.ConsumerGroupPartitionMetadata{Group: g.id})
 	}

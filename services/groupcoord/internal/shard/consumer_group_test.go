@@ -332,10 +332,10 @@ func TestEmptyGroupsChangeKind(t *testing.T) {
 	}
 	m.consumer("m", 0, nil)
 	m.assign()
-	if err := commit("m", 1); err != nil {
+	if err := commit("m", 2); err != nil {
 		t.Errorf("commit of a member: %v", err)
 	}
-	for _, epoch := range []int32{0, 2} { // before the member had the partition, and in the future
+	for _, epoch := range []int32{0, 1, 3} { // before the member had the partition, and in the future
 		if err := commit("m", epoch); !errors.Is(err, kerr.StaleMemberEpoch) {
 			t.Errorf("commit at epoch %d: %v", epoch, err)
 		}
@@ -391,7 +391,7 @@ func TestDeleteConsumerGroup(t *testing.T) {
 	m.consumer("n", 0, nil)
 	m.note(m.take(m.m.Assigned(m.now, question, nil, errors.New("crashed"))))
 	m.assign()
-	if got, want := m.state(), "Stable 1/1 n:a[0 1 2 3]"; got != want {
+	if got, want := m.state(), "Stable 2/2 n:a[0 1 2 3]"; got != want {
 		t.Errorf("%s, want %s", got, want)
 	}
 }
