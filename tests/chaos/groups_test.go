@@ -219,7 +219,7 @@ func (g *groups) atRest(names []string) []string {
 	return slices.DeleteFunc(slices.Clone(names), func(name string) bool { return g.rebalancing[name] })
 }
 
-// settle waits until all groups commit, all coordinators have groups, and every acknowledged offset can be fetched.
+// settle waits until all groups commit and are at rest, all coordinators have groups, and every acknowledged offset can be fetched.
 func (g *groups) settle() {
 	g.t.Helper()
 	for _, n := range g.coordinators {
@@ -235,7 +235,41 @@ func (g *groups) settle() {
 		names = append(names, groupName(i))
 	}
 	g.nextCommits(names, time.Now())
+	g.until("all groups are at rest", g.rest)
 	g.fetchAll()
+}
+
+// rest says which group is not stable, with the members that it is to have.
+func (g *groups) rest(ctx context.Context) error {
+	var classic, consumer []string
+	for i := range groupCount {
+		if kinds[i%len(kinds)].name == "consumer" {
+			consumer = append(consumer, groupName(i))
+		} else {
+			classic = append(classic, groupName(i))
+		}
+	}
+	classics, err := g.admin.DescribeGroups(ctx, classic...)
+	if err != nil {
+		return err
+	}
+	consumers, err := g.admin.DescribeConsumerGroups(ctx, consumer...)
+	if err != nil {
+		return err
+	}
+	check := func(name, state string, members int) error {
+		if state != "Stable" || members != len(g.members[name]) {
+			return fmt.Errorf("%s is %s with %d members, it has %d", name, state, members, len(g.members[name]))
+		}
+		return nil
+	}
+	for _, d := range classics {
+		err = errors.Join(err, d.Err, check(d.Group, d.State, len(d.Members)))
+	}
+	for _, d := range consumers {
+		err = errors.Join(err, d.Err, check(d.Group, d.State, len(d.Members)))
+	}
+	return err
 }
 
 // nextCommits are how long after a time each group commits.
@@ -305,15 +339,18 @@ func (g *groups) killAndRestart(n *node) []time.Duration {
 		pause(back)
 		n.start()
 	})
-	names := g.atRest(mine)
-	took := g.nextCommits(names, at)
+	took := g.nextCommits(mine, at)
 	running.Wait()
+	var atRest []time.Duration
 	for i, d := range took {
+		if !g.rebalancing[mine[i]] {
+			atRest = append(atRest, d)
+		}
 		if d > recoveryLimit {
-			g.t.Logf("%s has committed after %v; the coordinators say\n%s", names[i], d, g.said(names[i]))
+			g.t.Logf("%s (in a rebalance: %v) has committed after %v; the coordinators say\n%s", mine[i], g.rebalancing[mine[i]], d, g.said(mine[i]))
 		}
 	}
-	return took
+	return atRest
 }
 
 func (g *groups) restart(n *node) []time.Duration {
