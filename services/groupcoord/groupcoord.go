@@ -18,7 +18,9 @@ import (
 
 	"github.com/cauce-stream/cauce/libs/coordinator"
 	"github.com/cauce-stream/cauce/libs/coordinator/shardlog"
+	"github.com/cauce-stream/cauce/libs/coordinator/txncheck"
 	"github.com/cauce-stream/cauce/libs/kafka/configkeys"
+	"github.com/cauce-stream/cauce/libs/kafka/markerapi"
 	"github.com/cauce-stream/cauce/libs/kafka/server"
 	"github.com/cauce-stream/cauce/libs/metadata"
 	"github.com/cauce-stream/cauce/libs/node"
@@ -52,6 +54,7 @@ type Service struct {
 	asker   *assign.Asker
 	meter   *lag.Meter
 	shards  *shardlog.Log
+	checker *txncheck.Checker
 	runtime *coordinator.Runtime[*shard.Machine]
 	metrics *metrics
 
@@ -88,6 +91,10 @@ func New(cfg Config, deps Deps) (*Service, error) {
 		Listener: listener,
 		ClientID: clientID,
 	}, image)
+	s.checker = txncheck.New(txncheck.Config{
+		Listener: listener, ClientID: clientID,
+		Backoff: cfg.Static.DurationMs("add.partitions.to.txn.retry.backoff.ms"), Patience: max(cfg.Static.DurationMs("add.partitions.to.txn.retry.backoff.max.ms"), 1),
+	}, image)
 	s.runtime, err = coordinator.New(coordinator.Config{
 		Name:          "group",
 		NodeID:        cfg.NodeID,
@@ -115,7 +122,9 @@ func (s *Service) Plugins() *host.Host { return s.plugins }
 // the server run.
 func (s *Service) Serve(n *node.Node, router *server.Router) {
 	s.node = n
-	router.Register(api.New(s.runtime, n.Image).APIs()...)
+	answers := api.New(s.runtime, n.Image)
+	router.Register(answers.APIs()...)
+	markerapi.Serve(router, metadata.ConsumerOffsetsTopic, answers.WriteMarker)
 	n.OnUpdate(s.update)
 }
 
@@ -185,6 +194,7 @@ func (s *Service) Close() error {
 	}
 	s.asker.Close()
 	s.meter.Close()
+	s.checker.Close()
 	s.shards.Close()
 	s.metrics.unregister()
 	return s.plugins.Close()

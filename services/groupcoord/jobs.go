@@ -7,6 +7,8 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/cauce-stream/cauce/libs/coordinator"
+	"github.com/cauce-stream/cauce/libs/coordinator/txncheck"
+	"github.com/cauce-stream/cauce/libs/metadata"
 	"github.com/cauce-stream/cauce/services/groupcoord/internal/assignment"
 	"github.com/cauce-stream/cauce/services/groupcoord/internal/classic"
 	"github.com/cauce-stream/cauce/services/groupcoord/internal/consumer"
@@ -24,6 +26,8 @@ func (s *Service) job(id, _ int32, job any) {
 				return m.Assigned(now, j, out, err)
 			})
 		})
+	case *shard.Verification:
+		s.verify(id, j)
 	case *consumer.AssignmentFailed:
 		s.log.Warn("an assignor gave no usable answer; the group keeps its assignment and asks again",
 			zap.String("group", j.Group), zap.Int32("groupEpoch", j.Epoch), zap.String("assignor", j.Assignor), zap.Error(j.Err))
@@ -34,4 +38,12 @@ func (s *Service) job(id, _ int32, job any) {
 	default:
 		s.log.Error("a shard asks for something unknown", zap.Int32("shard", id), zap.String("job", fmt.Sprintf("%T", job)))
 	}
+}
+
+// verify asks the coordinator of a transaction about the shard's partition.
+func (s *Service) verify(id int32, v *shard.Verification) {
+	t := txncheck.Transaction{ID: v.TransactionalID, ProducerID: v.Producer.ID, ProducerEpoch: v.Producer.Epoch, Add: v.Add}
+	s.checker.Check(t, []txncheck.Partition{{Topic: metadata.ConsumerOffsetsTopic, ID: id}}, func(errs []error) {
+		s.runtime.Run(id, func(m *shard.Machine, now time.Time) coordinator.Step { return m.Verified(now, v, errs[0]) })
+	})
 }

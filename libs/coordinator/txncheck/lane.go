@@ -83,7 +83,7 @@ func (c *Checker) again(q *question) {
 	case <-timer.C:
 	case <-c.ctx.Done():
 	}
-	c.ask(q)
+	c.ask(q, c.ctx.Err() != nil)
 }
 
 // results are the codes of a response.
@@ -105,6 +105,9 @@ func (r results) of(q *question) []error {
 
 // request asks about the transactions of a batch. The error is a *kerr.Error.
 func (c *Checker) request(addr string, batch []*question) (results, error) {
+	if addr == nowhere || c.ctx.Err() != nil {
+		return nil, kerr.CoordinatorNotAvailable
+	}
 	req := kmsg.NewPtrAddPartitionsToTxnRequest()
 	for _, q := range batch {
 		req.Transactions = append(req.Transactions, q.transaction())

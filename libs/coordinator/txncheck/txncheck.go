@@ -68,10 +68,9 @@ type Checker struct {
 	cancel  context.CancelFunc
 	running sync.WaitGroup
 
-	mu     sync.Mutex
-	closed bool
-	open   int
-	lanes  map[string]*lane // by address
+	mu    sync.Mutex
+	open  int
+	lanes map[string]*lane // by address
 }
 
 // question is one transaction's.
@@ -92,47 +91,33 @@ func New(cfg Config, image func() *metadata.Image) *Checker {
 
 // Close ends the questions that are open and returns when each has its answer.
 func (c *Checker) Close() {
-	c.mu.Lock()
-	c.closed = true
-	var left []*question
-	for _, l := range c.lanes {
-		left = append(left, l.queue...)
-		l.queue = nil
-	}
-	c.mu.Unlock()
 	c.cancel()
 	c.pool.Close()
-	for _, q := range left {
-		c.fail(q, kerr.CoordinatorNotAvailable)
-	}
 	c.running.Wait()
 }
 
-// Check has done called exactly once, from any goroutine and possibly before Check returns, with an error for each partition in
-// their order: nil for one that belongs to the transaction, or what the coordinator says, as a *kerr.Error. Where it is not heard
-// of that is retriable: COORDINATOR_NOT_AVAILABLE, or NETWORK_EXCEPTION.
+// Check has done called exactly once, on another goroutine, with an error for each partition in their order: nil for one that belongs
+// to the transaction, or what the coordinator says, as a *kerr.Error. Where it is not heard of that is retriable:
+// COORDINATOR_NOT_AVAILABLE, or NETWORK_EXCEPTION. Check must not be called after Close.
 func (c *Checker) Check(t Transaction, partitions []Partition, done func([]error)) {
-	q := &question{Transaction: t, partitions: partitions, since: time.Now(), done: done}
 	c.mu.Lock()
 	c.open++
 	full := c.open > c.cfg.MaxOpen
 	c.mu.Unlock()
-	if full {
-		c.fail(q, kerr.CoordinatorNotAvailable)
-		return
-	}
-	c.ask(q)
+	c.ask(&question{Transaction: t, partitions: partitions, since: time.Now(), done: done}, full)
 }
 
+// nowhere is the lane of questions that cannot be asked.
+const nowhere = ""
+
 // ask puts a question into its coordinator's lane.
-func (c *Checker) ask(q *question) {
+func (c *Checker) ask(q *question, refused bool) {
 	addr, err := c.coordinator(q.ID)
-	c.mu.Lock()
-	if err != nil || c.closed {
-		c.mu.Unlock()
-		c.fail(q, kerr.CoordinatorNotAvailable)
-		return
+	if err != nil || refused {
+		addr = nowhere
 	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	l := c.lanes[addr]
 	if l == nil {
 		l = &lane{addr: addr}
@@ -140,7 +125,6 @@ func (c *Checker) ask(q *question) {
 	}
 	l.queue = append(l.queue, q)
 	c.start(l)
-	c.mu.Unlock()
 }
 
 // coordinator is the address of a transactional id's.

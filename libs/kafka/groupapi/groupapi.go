@@ -23,6 +23,7 @@ var ranges = []Range{
 	{Key: 14, Min: 0, Max: 5}, // SyncGroup
 	{Key: 15, Min: 0, Max: 6}, // DescribeGroups
 	{Key: 16, Min: 0, Max: 5}, // ListGroups
+	{Key: 28, Min: 0, Max: 6}, // TxnOffsetCommit
 	{Key: 42, Min: 0, Max: 3}, // DeleteGroups
 	{Key: 47, Min: 0, Max: 0}, // OffsetDelete
 	{Key: 68, Min: 0, Max: 1}, // ConsumerGroupHeartbeat
@@ -41,7 +42,7 @@ func Code(err error) *kerr.Error {
 }
 
 // Refuse is the response that says code in every place where clients of the request's version look for it. Requests are
-// those of Ranges and TxnOffsetCommit; it is nil for others.
+// those of Ranges; it is nil for others.
 //
 // Some answers differ from code, because of what clients make of it:
 //   - ListGroups is sent to all nodes and the answers put together. Who coordinates nothing has nothing to add.

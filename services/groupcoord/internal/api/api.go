@@ -35,7 +35,7 @@ func New(runtime *coordinator.Runtime[*shard.Machine], image func() *metadata.Im
 func (s *Service) APIs() []server.API {
 	handlers := map[int16]server.Handler{
 		8: s.offsetCommit(), 9: s.offsetFetch(), 11: s.joinGroup(), 12: s.heartbeat(), 13: s.leaveGroup(), 14: s.syncGroup(),
-		15: s.describeGroups(), 16: s.listGroups(), 42: s.deleteGroups(), 47: s.offsetDelete(),
+		15: s.describeGroups(), 16: s.listGroups(), 28: s.txnOffsetCommit(), 42: s.deleteGroups(), 47: s.offsetDelete(),
 		68: s.consumerGroupHeartbeat(), 69: s.consumerGroupDescribe(),
 	}
 	var apis []server.API

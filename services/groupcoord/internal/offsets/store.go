@@ -50,6 +50,8 @@ type Store struct {
 	committed map[string]table
 	// pending has the offsets of open transactions, by group and producer id.
 	pending map[string]map[int64]table
+	// within has the groups that an open transaction has, or had, offsets of, by producer id.
+	within map[int64]map[string]bool
 	// topics counts the offsets, pending ones too, by topic.
 	topics map[life]int
 	order  int64
@@ -57,7 +59,7 @@ type Store struct {
 
 // NewStore is a store without offsets.
 func NewStore() *Store {
-	return &Store{committed: map[string]table{}, pending: map[string]map[int64]table{}, topics: map[life]int{}}
+	return &Store{committed: map[string]table{}, pending: map[string]map[int64]table{}, within: map[int64]map[string]bool{}, topics: map[life]int{}}
 }
 
 // Replay applies a record. One of a transaction counts when the transaction is committed.
@@ -81,6 +83,10 @@ func (s *Store) Replay(p coordinator.Producer, r *schema.OffsetCommit) {
 		if s.pending[r.Group][p.ID] == nil {
 			s.pending[r.Group][p.ID] = table{}
 		}
+		if s.within[p.ID] == nil {
+			s.within[p.ID] = map[string]bool{}
+		}
+		s.within[p.ID][r.Group] = true
 		s.put(s.pending[r.Group][p.ID], at, *r.Value)
 	}
 	s.tidy(r.Group)
@@ -88,9 +94,10 @@ func (s *Store) Replay(p coordinator.Producer, r *schema.OffsetCommit) {
 
 // ReplayMarker ends a transaction.
 func (s *Store) ReplayMarker(p coordinator.Producer, commit bool) {
-	for group, producers := range s.pending {
-		for at, e := range producers[p.ID] {
-			s.drop(producers[p.ID], at)
+	for group := range s.within[p.ID] {
+		ended := s.pending[group][p.ID]
+		for at, e := range ended {
+			s.drop(ended, at)
 			if before, ok := s.committed[group][at]; !commit || ok && before.order > e.order {
 				continue
 			}
@@ -101,6 +108,7 @@ func (s *Store) ReplayMarker(p coordinator.Producer, commit bool) {
 		}
 		s.tidy(group)
 	}
+	delete(s.within, p.ID)
 }
 
 // tidy drops the tables of a group that are empty.

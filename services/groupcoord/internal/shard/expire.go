@@ -25,6 +25,7 @@ func (m *Machine) expire(o *op.Op) {
 		return true
 	})
 	if done {
+		m.expireProducers(o)
 		m.armExpiry(o)
 	}
 }

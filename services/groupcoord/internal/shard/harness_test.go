@@ -44,13 +44,16 @@ type harness struct {
 	topics   int
 	fresh    int
 	ticket   coordinator.Ticket
+	// verify answers for the coordinators of transactions, unless it is nil: then verifications wait.
+	verify func(*Verification) error
+	held   []*Verification
 	// waiting are the requests without an answer.
 	waiting map[coordinator.Ticket]kmsg.Request
 }
 
 func newHarness(t testing.TB, pairs map[string]string) *harness {
 	t.Helper()
-	h := &harness{t: t, now: simStart, im: metadata.Empty(), pairs: pairs, waiting: map[coordinator.Ticket]kmsg.Request{}}
+	h := &harness{t: t, now: simStart, verify: func(*Verification) error { return nil }, im: metadata.Empty(), pairs: pairs, waiting: map[coordinator.Ticket]kmsg.Request{}}
 	h.settings = settings(t, pairs)
 	h.m = New(h.im, h.settings)
 	h.take(h.m.Loaded(h.now))
@@ -99,8 +102,20 @@ func (h *harness) take(s coordinator.Step) outcome {
 		delete(h.waiting, a.Ticket)
 		out.answers = append(out.answers, answer{a.Ticket, req, a.Response})
 	}
-	out.jobs = s.Jobs
+	for _, j := range s.Jobs {
+		if v, ok := j.(*Verification); ok && h.verify != nil {
+			out.add(h.take(h.m.Verified(h.now, v, h.verify(v))))
+			continue
+		}
+		out.jobs = append(out.jobs, j)
+	}
 	return out
+}
+
+func (o *outcome) add(more outcome) {
+	o.records = append(o.records, more.records...)
+	o.answers = append(o.answers, more.answers...)
+	o.jobs = append(o.jobs, more.jobs...)
 }
 
 // send has the shard handle a request.
@@ -176,18 +191,34 @@ func (h *harness) wait(d time.Duration, did func(outcome)) {
 	h.now = until
 }
 
-// markers end a transaction.
+// endingTicket is that of markers, so that they do not count among the requests.
+const endingTicket = 1 << 40
+
+// endTransaction ends a producer's transaction of epoch 0.
 func (h *harness) endTransaction(producer int64, commit bool) {
 	h.t.Helper()
-	p := coordinator.Producer{ID: producer}
-	marker := record.Marker{Type: record.Abort}
+	e := record.Ending{ProducerID: producer}
 	if commit {
-		marker.Type = record.Commit
+		e.Type = record.Commit
 	}
-	h.log = append(h.log, entry{producer: p, marker: &marker})
-	if err := h.m.ReplayMarker(p, marker); err != nil {
+	if err := h.end(e); err != nil {
 		h.t.Fatal(err)
 	}
+}
+
+func (h *harness) end(e record.Ending) error {
+	h.t.Helper()
+	h.waiting[endingTicket] = nil
+	step := h.m.EndTransaction(h.now, endingTicket, e)
+	if step.Marker != nil {
+		h.log = append(h.log, entry{producer: step.Producer, marker: step.Marker})
+	}
+	answers := h.take(step).answers
+	if len(answers) != 1 {
+		h.t.Fatalf("a marker has the answers %+v", answers)
+	}
+	err, _ := answers[0].response.(error)
+	return err
 }
 
 // createTopic and deleteTopic change the cluster; the shard does not see it before image.

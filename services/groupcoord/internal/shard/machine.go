@@ -20,6 +20,7 @@ import (
 	consumers "github.com/cauce-stream/cauce/services/groupcoord/internal/consumer"
 	"github.com/cauce-stream/cauce/services/groupcoord/internal/offsets"
 	"github.com/cauce-stream/cauce/services/groupcoord/internal/op"
+	"github.com/cauce-stream/cauce/services/groupcoord/internal/producers"
 	"github.com/cauce-stream/cauce/services/groupcoord/internal/schema"
 )
 
@@ -77,6 +78,10 @@ type Machine struct {
 	groups   map[string]group
 	offsets  *offsets.Store
 
+	producers *producers.Set
+	// verifying are the commits that wait for a coordinator of transactions.
+	verifying map[*Verification]bool
+
 	// subscriptions are those of the consumer groups, unshown the ids of those that have still to look at the image.
 	subscriptions *consumers.Subscriptions
 	unshown       map[string]bool
@@ -91,6 +96,7 @@ type Machine struct {
 func New(im *metadata.Image, s *op.Settings) *Machine {
 	return &Machine{
 		image: im, settings: s, timers: op.NewTimers(), groups: map[string]group{}, offsets: offsets.NewStore(),
+		producers: producers.NewSet(), verifying: map[*Verification]bool{},
 		subscriptions: consumers.NewSubscriptions(), unshown: map[string]bool{}, from: map[string]string{},
 	}
 }
@@ -110,6 +116,7 @@ func (m *Machine) Replay(p coordinator.Producer, r coordinator.Record) error {
 
 // ReplayMarker ends a transaction.
 func (m *Machine) ReplayMarker(p coordinator.Producer, marker record.Marker) error {
+	m.producers.ReplayMarker(p, marker)
 	m.offsets.ReplayMarker(p, marker.Type == record.Commit)
 	return nil
 }
@@ -120,6 +127,9 @@ func (m *Machine) apply(p coordinator.Producer, record schema.Record) {
 	case *schema.OffsetCommit:
 		if r.Value != nil && m.groups[r.Group] == nil {
 			m.groups[r.Group] = classic.New(r.Group) // of someone who only stores offsets
+		}
+		if p != coordinator.NoProducer && r.Value != nil {
+			m.producers.Replay(p, r.Value.CommitTimestampMs)
 		}
 		m.offsets.Replay(p, r)
 	case *schema.GroupMetadata:

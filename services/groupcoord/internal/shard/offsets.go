@@ -1,7 +1,6 @@
 package shard
 
 import (
-	"errors"
 	"math"
 	"time"
 
@@ -10,7 +9,6 @@ import (
 
 	"github.com/cauce-stream/cauce/libs/coordinator"
 	"github.com/cauce-stream/cauce/libs/kafka/groupapi"
-	"github.com/cauce-stream/cauce/libs/metadata"
 	"github.com/cauce-stream/cauce/services/groupcoord/internal/classic"
 	"github.com/cauce-stream/cauce/services/groupcoord/internal/offsets"
 	"github.com/cauce-stream/cauce/services/groupcoord/internal/op"
@@ -29,36 +27,6 @@ func (m *Machine) OffsetCommit(now time.Time, t coordinator.Ticket, req *kmsg.Of
 		o.Answer(t, m.offsets.Commit(o, req, admit))
 	}
 	return o.Step()
-}
-
-// TxnOffsetCommit stores offsets that count when their transaction is committed.
-func (m *Machine) TxnOffsetCommit(now time.Time, t coordinator.Ticket, req *kmsg.TxnOffsetCommitRequest) coordinator.Step {
-	o := m.beginTransactional(now, coordinator.Producer{ID: req.ProducerID, Epoch: req.ProducerEpoch})
-	by := offsets.Committer{MemberID: req.MemberID, InstanceID: req.InstanceID, Epoch: req.Generation, Version: req.Version, Transactional: true}
-	admit, err := m.admitCommit(o, req.Group, by)
-	if req.Group == "" {
-		err = kerr.InvalidGroupID
-	}
-	switch err = toProducer(err); {
-	case err != nil:
-		o.Answer(t, groupapi.Refuse(req, groupapi.Code(err)))
-	default:
-		o.Answer(t, m.offsets.CommitInTransaction(o, req, func(id metadata.TopicID, partition int32) error {
-			if admit == nil {
-				return nil
-			}
-			return toProducer(admit(id, partition))
-		}))
-	}
-	return o.Step()
-}
-
-// toProducer is an error in the words that producers know.
-func toProducer(err error) error {
-	if errors.Is(err, kerr.StaleMemberEpoch) {
-		return kerr.IllegalGeneration
-	}
-	return err
 }
 
 // admitCommit says whether offsets may be committed. A group that does not exist is made by the first commit of someone who is

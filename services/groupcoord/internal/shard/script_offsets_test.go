@@ -6,10 +6,13 @@ import (
 	"strings"
 
 	"github.com/cockroachdb/datadriven"
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/cauce-stream/cauce/libs/coordinator"
+	"github.com/cauce-stream/cauce/libs/kafka/groupapi"
 	"github.com/cauce-stream/cauce/libs/metadata"
+	"github.com/cauce-stream/cauce/libs/record"
 )
 
 var noProducer = coordinator.NoProducer
@@ -90,10 +93,11 @@ func scriptCommit(h *harness, d *datadriven.TestData) string {
 	return h.ask("c", req)
 }
 
-// txn-commit GROUP producer=N [id=] [generation=-1] [v=5]: topic-partition=offset…
+// txn-commit GROUP producer=N [epoch=0] [id=] [generation=-1] [v=5]: topic-partition=offset…
 func scriptTxnCommit(h *harness, d *datadriven.TestData) string {
 	req := kmsg.NewPtrTxnOffsetCommitRequest()
 	req.Version, req.Group, req.ProducerID = int16(argInt(d, "v", 5)), d.CmdArgs[0].Key, argInt(d, "producer", 1)
+	req.TransactionalID, req.ProducerEpoch = "t", int16(argInt(d, "epoch", 0))
 	req.MemberID, req.InstanceID, req.Generation = argText(d, "id", ""), argPointer(d, "instance"), int32(argInt(d, "generation", -1))
 	for _, c := range offsetsOf(d) {
 		t := kmsg.NewTxnOffsetCommitRequestTopic()
@@ -106,10 +110,42 @@ func scriptTxnCommit(h *harness, d *datadriven.TestData) string {
 	return h.ask("c", req)
 }
 
-// end-transaction producer=N [abort]
+// end-transaction producer=N [epoch=0] [coordinator=0] [version=1] [abort]
 func scriptEndTransaction(h *harness, d *datadriven.TestData) string {
-	h.endTransaction(argInt(d, "producer", 1), !d.HasArg("abort"))
+	e := record.Ending{ProducerID: argInt(d, "producer", 1), ProducerEpoch: int16(argInt(d, "epoch", 0)), TxnVersion: int8(argInt(d, "version", 1))}
+	e.CoordinatorEpoch = int32(argInt(d, "coordinator", 0))
+	if e.Type = record.Commit; d.HasArg("abort") {
+		e.Type = record.Abort
+	}
+	if err := h.end(e); err != nil {
+		return groupapi.Code(err).Message + "\n"
+	}
 	return ""
+}
+
+// verify [hold] [code=CODE]: what coordinators of transactions say from now on, and to what they have been asked; or that they say
+// nothing for now.
+func scriptVerify(h *harness, d *datadriven.TestData) string {
+	if d.HasArg("hold") {
+		h.verify = nil
+		return ""
+	}
+	var code error
+	if name := argText(d, "code", ""); name != "" {
+		for n := range int16(200) {
+			if err := kerr.TypedErrorForCode(n); err != nil && err.Message == name {
+				code = err
+			}
+		}
+	}
+	h.verify = func(*Verification) error { return code }
+	var shown string
+	held := h.held
+	h.held = nil
+	for _, v := range held {
+		shown += h.show(h.take(h.m.Verified(h.now, v, code)))
+	}
+	return shown
 }
 
 // fetch GROUP [v=9] [stable]: topic-partition…; nothing for all.

@@ -52,6 +52,7 @@ var commands = map[string]func(*harness, *datadriven.TestData) string{
 	"commit":           scriptCommit,
 	"txn-commit":       scriptTxnCommit,
 	"end-transaction":  scriptEndTransaction,
+	"verify":           scriptVerify,
 	"fetch":            scriptFetch,
 	"delete-offsets":   scriptDeleteOffsets,
 	"delete-groups":    scriptDeleteGroups,
@@ -172,6 +173,11 @@ func (h *harness) show(out outcome) string {
 	for _, j := range out.jobs {
 		if e, ok := j.(classic.Event); ok {
 			fmt.Fprintf(&b, "event %s is %s, generation %d, %d members: %s\n", e.Group, e.State, e.Generation, e.Members, e.Reason)
+			continue
+		}
+		if v, ok := j.(*Verification); ok {
+			h.held = append(h.held, v)
+			fmt.Fprintf(&b, "verify %s of producer %d, epoch %d, add=%v\n", v.TransactionalID, v.Producer.ID, v.Producer.Epoch, v.Add)
 			continue
 		}
 		fmt.Fprintf(&b, "job %+v\n", j)
