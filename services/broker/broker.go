@@ -31,6 +31,7 @@ import (
 	"github.com/cauce-stream/cauce/services/broker/internal/fetcher"
 	"github.com/cauce-stream/cauce/services/broker/internal/isr"
 	"github.com/cauce-stream/cauce/services/broker/internal/marker"
+	"github.com/cauce-stream/cauce/services/broker/internal/move"
 	"github.com/cauce-stream/cauce/services/broker/internal/partition"
 	"github.com/cauce-stream/cauce/services/broker/internal/produce"
 )
@@ -60,6 +61,8 @@ type Service struct {
 	checker *txncheck.Checker
 	wishes  *isr.Queue
 	copies  *fetcher.Set
+	moves   *move.Set
+	throttles
 	settled atomic.Bool // the metadata is the present's: what it says to follow is followed
 	node    *node.Node
 	epoch   func() int64 // the node's
@@ -71,6 +74,7 @@ type Service struct {
 func New(ctx context.Context, cfg Config, deps Deps) (*Service, error) {
 	s := &Service{cfg: cfg, log: deps.Log, wishes: isr.New(deps.Log), dirFailed: make(chan struct{}, 1)}
 	v := cfg.Static
+	s.throttles = newThrottles(v)
 	rackAware, err := selectsByRack(v.String("replica.selector.class"))
 	if err != nil {
 		return nil, err
@@ -98,11 +102,13 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Service, error) {
 		Propose: s.wishes.Propose, NowMs: nowMs, Logger: deps.Log,
 	})
 	s.copies = fetcher.New(s.fetcherConfig(), s.parts)
+	s.moves = move.New(move.Config{Threads: s.moveThreads(), Quota: s.throttles.moves, NowMs: nowMs, Log: deps.Log})
 	s.fetches = fetch.New(fetch.Config{
 		MaxBytes:           int32(v.Int("fetch.max.bytes")),
 		SessionSlots:       v.Int("max.incremental.fetch.session.cache.slots"),
 		SessionEvictsAfter: 2 * time.Minute, // min.incremental.fetch.session.eviction.ms, which Kafka does not let anyone change either
 		RackAware:          rackAware,
+		Throttle:           s.throttles.leader,
 	}, s.parts)
 	if deps.Metrics != nil {
 		if err := deps.Metrics.Register(&collector{s.parts, logs, s.fetches}); err != nil {
@@ -137,8 +143,17 @@ func (s *Service) fetcherConfig() fetcher.Config {
 		MinBytes: int32(v.Int("replica.fetch.min.bytes")), MaxWait: v.DurationMs("replica.fetch.wait.max.ms"),
 		MaxBytes: int32(v.Int("replica.fetch.response.max.bytes")), MaxPartitionBytes: int32(v.Int("replica.fetch.max.bytes")),
 		Backoff: v.DurationMs("replica.fetch.backoff.ms"), SocketTimeout: v.DurationMs("replica.socket.timeout.ms"),
-		Log: s.log,
+		Throttle: s.throttles.follower, Log: s.log,
 	}
+}
+
+// moveThreads is how many replicas move between log directories at a time.
+func (s *Service) moveThreads() int {
+	text, _ := s.cfg.Static.Lookup("num.replica.alter.log.dirs.threads")
+	if n, err := strconv.Atoi(text); err == nil {
+		return n
+	}
+	return len(s.cfg.LogDirs)
 }
 
 // keepAll is the config of logs until the metadata tells theirs: nothing is removed by a default that may not be the topic's.
@@ -170,6 +185,7 @@ func (s *Service) Serve(n *node.Node, router *server.Router) {
 
 // apply follows the metadata.
 func (s *Service) apply(im *metadata.Image, d *metadata.Delta) {
+	s.throttle(im, d.ChangedConfigs)
 	s.parts.Apply(im, d)
 	if s.settled.Load() {
 		s.copies.Follow(append(slices.Clone(d.DeletedTopics), d.ChangedTopics...)...)
@@ -185,7 +201,7 @@ func (s *Service) register(router *server.Router) {
 		server.API{Key: 1, MinVersion: 4, MaxVersion: 18, Handle: s.fetches.Handle, Inline: true},
 	)
 	router.Advertise(0, 0, 13) // librdkafka reads codec support off the oldest versions (KAFKA-18659)
-	router.Register(api.New(s.parts, s.logs, nowMs).APIs()...)
+	router.Register(api.New(s.parts, s.logs, s.moves, nowMs).APIs()...)
 	markerapi.Serve(router, "", marker.New(s.parts).Write)
 }
 
@@ -205,6 +221,7 @@ func (s *Service) Run(ctx context.Context) error {
 	group.Go(func() error { return s.logs.Run(ctx) })
 	group.Go(func() error { s.wishes.Run(ctx, s.node.AlterPartitions); return nil })
 	group.Go(func() error { s.checkISR(ctx); return nil })
+	group.Go(func() error { s.moves.Run(ctx); return nil })
 	group.Go(func() error { return s.watchLogDirs(ctx, s.node.FailReplicas) })
 	return group.Wait()
 }
@@ -214,6 +231,11 @@ func (s *Service) settle() {
 	s.parts.Settle()
 	s.settled.Store(true)
 	s.copies.FollowAll()
+	for _, l := range s.logs.Futures() { // that a restart has interrupted
+		if p, err := s.parts.Lookup(l.Topic(), l.TopicID(), l.Partition()); err == nil {
+			s.moves.Start(p)
+		}
+	}
 }
 
 // checkISR looks for followers that lag, as often as Kafka does.
@@ -272,5 +294,9 @@ func (s *Service) topicConfig(im *metadata.Image, topic string) partition.Config
 		s.log.Error("min.insync.replicas is malformed", zap.String("topic", topic), zap.Error(err))
 		minISR = 1
 	}
-	return partition.Config{Log: config, MinISR: minISR}
+	throttled := func(name string) partition.Throttled { return partition.ParseThrottled(values[name], s.cfg.NodeID) }
+	return partition.Config{
+		Log: config, MinISR: minISR,
+		LeaderThrottled: throttled("leader.replication.throttled.replicas"), FollowerThrottled: throttled("follower.replication.throttled.replicas"),
+	}
 }

@@ -102,6 +102,7 @@ func (c *testCluster) start(id int32) {
 	})
 	running.Go(func() { s.wishes.Run(ctx, c.alter) })
 	running.Go(func() { s.checkISR(ctx) })
+	running.Go(func() { s.moves.Run(ctx) })
 	m := &member{Service: s, addr: srv.Addr().String(), failed: failed, stop: func() {
 		cancel()
 		running.Wait()
@@ -116,7 +117,7 @@ func (c *testCluster) start(id int32) {
 	node := metadata.Node{ID: id, Epoch: epoch, Incarnation: [16]byte{byte(epoch)}, Listeners: []metadata.Listener{
 		{Name: "PLAINTEXT", Host: "127.0.0.1", Port: uint16(srv.Addr().(*net.TCPAddr).Port)}}}
 	c.commit(append(c.restored(id), &metadatapb.Record{Record: &metadatapb.Record_RegisterBroker{RegisterBroker: node.Record()}})...)
-	s.parts.Apply(c.image, metadata.Diff(metadata.Empty(), c.image))
+	s.apply(c.image, metadata.Diff(metadata.Empty(), c.image))
 	s.settle()
 	c.members[id] = m
 	running.Go(func() {

@@ -92,6 +92,17 @@ func (c *testCluster) dirOf(node int32, topic string) string {
 	return filepath.Dir(l.Dir())
 }
 
+// breakDir takes a log directory of a node away.
+func (c *testCluster) breakDir(node int32, dir string) {
+	c.t.Helper()
+	if err := os.RemoveAll(dir); err != nil {
+		c.t.Fatal(err)
+	}
+	if err := c.members[node].logs.CheckpointHighWatermarks(); !errors.Is(err, kerr.KafkaStorageError) {
+		c.t.Fatalf("checkpoint in a directory that is gone: %v", err)
+	}
+}
+
 // describeDirs are the error codes of a node's log directories, and the topics in them.
 func (c *testCluster) describeDirs(node int32) (codes map[string]int16, topics map[string][]string) {
 	q := kmsg.NewPtrDescribeLogDirsRequest()
@@ -129,12 +140,7 @@ func twoDirs(t *testing.T) (c *testCluster, a, b metadata.TopicID) {
 func TestAFailedLogDirectoryTakesOnlyItsReplicas(t *testing.T) {
 	c, a, b := twoDirs(t)
 	broken, whole := c.dirOf(1, "a"), c.dirOf(1, "b")
-	if err := os.RemoveAll(broken); err != nil {
-		t.Fatal(err)
-	}
-	if err := c.members[1].logs.CheckpointHighWatermarks(); !errors.Is(err, kerr.KafkaStorageError) {
-		t.Fatalf("checkpoint in a directory that is gone: %v", err)
-	}
+	c.breakDir(1, broken)
 	if p := c.awaitOffline(a, 1); p.Leader != 2 {
 		t.Errorf("after the failure: %+v", *p)
 	}

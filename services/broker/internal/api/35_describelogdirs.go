@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
@@ -18,35 +19,40 @@ func (s *Service) describeLogDirs(q *kmsg.DescribeLogDirsRequest) kmsg.Response 
 	for _, dir := range s.logs.Describe() {
 		out := kmsg.NewDescribeLogDirsResponseDir()
 		out.Dir, out.ErrorCode, out.TotalBytes, out.UsableBytes = dir.Path, wire.Code(dir.Err), dir.TotalBytes, dir.UsableBytes
-		byTopic := map[string]int{}
-		slices.SortFunc(dir.Logs, func(a, b *log.Log) int {
-			if c := strings.Compare(a.Topic(), b.Topic()); c != 0 {
-				return c
+		for _, l := range sorted(append(dir.Logs, dir.Futures...)) {
+			if wanted(l.Topic(), l.Partition()) {
+				s.addReplica(&out, l)
 			}
-			return int(a.Partition() - b.Partition())
-		})
-		for _, l := range dir.Logs {
-			if !wanted(l.Topic(), l.Partition()) {
-				continue
-			}
-			i, ok := byTopic[l.Topic()]
-			if !ok {
-				i = len(out.Topics)
-				byTopic[l.Topic()] = i
-				t := kmsg.NewDescribeLogDirsResponseDirTopic()
-				t.Topic = l.Topic()
-				out.Topics = append(out.Topics, t)
-			}
-			part := kmsg.NewDescribeLogDirsResponseDirTopicPartition()
-			part.Partition, part.Size = l.Partition(), l.SizeBytes()
-			if p, err := s.parts.Lookup(l.Topic(), metadata.TopicID{}, l.Partition()); err == nil {
-				part.OffsetLag = p.Lag()
-			}
-			out.Topics[i].Partitions = append(out.Topics[i].Partitions, part)
 		}
 		resp.Dirs = append(resp.Dirs, out)
 	}
 	return resp
+}
+
+// sorted puts logs in order of topic and partition.
+func sorted(logs []*log.Log) []*log.Log {
+	slices.SortFunc(logs, func(a, b *log.Log) int {
+		return cmp.Or(strings.Compare(a.Topic(), b.Topic()), cmp.Compare(a.Partition(), b.Partition()))
+	})
+	return logs
+}
+
+// addReplica describes a log that lies in the directory: a replica, or one that moves there.
+func (s *Service) addReplica(dir *kmsg.DescribeLogDirsResponseDir, l *log.Log) {
+	if n := len(dir.Topics); n == 0 || dir.Topics[n-1].Topic != l.Topic() {
+		t := kmsg.NewDescribeLogDirsResponseDirTopic()
+		t.Topic = l.Topic()
+		dir.Topics = append(dir.Topics, t)
+	}
+	part := kmsg.NewDescribeLogDirsResponseDirTopicPartition()
+	part.Partition, part.Size = l.Partition(), l.SizeBytes()
+	if current, ok := s.logs.Log(l.Topic(), l.Partition()); ok && current != l {
+		part.IsFuture, part.OffsetLag = true, max(current.EndOffset()-l.EndOffset(), 0)
+	} else if p, err := s.parts.Lookup(l.Topic(), metadata.TopicID{}, l.Partition()); err == nil {
+		part.OffsetLag = p.Lag()
+	}
+	t := &dir.Topics[len(dir.Topics)-1]
+	t.Partitions = append(t.Partitions, part)
 }
 
 // wantedPartitions is the filter that the request names; none means all.

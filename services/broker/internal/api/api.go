@@ -8,6 +8,7 @@ import (
 	"github.com/cauce-stream/cauce/libs/log"
 	"github.com/cauce-stream/cauce/libs/log/logdir"
 	"github.com/cauce-stream/cauce/libs/metadata"
+	"github.com/cauce-stream/cauce/services/broker/internal/move"
 	"github.com/cauce-stream/cauce/services/broker/internal/partition"
 	"github.com/cauce-stream/cauce/services/broker/internal/watch"
 )
@@ -16,12 +17,13 @@ import (
 type Service struct {
 	parts *partition.Set
 	logs  *logdir.Set
+	moves *move.Set
 	nowMs func() int64
 }
 
-// New makes a Service over the broker's partitions and log directories.
-func New(parts *partition.Set, logs *logdir.Set, nowMs func() int64) *Service {
-	return &Service{parts: parts, logs: logs, nowMs: nowMs}
+// New makes a Service over the broker's partitions and log directories, and the moves between these.
+func New(parts *partition.Set, logs *logdir.Set, moves *move.Set, nowMs func() int64) *Service {
+	return &Service{parts: parts, logs: logs, moves: moves, nowMs: nowMs}
 }
 
 // APIs are the registrations for the router.
@@ -30,6 +32,7 @@ func (s *Service) APIs() []server.API {
 		{Key: 2, MinVersion: 1, MaxVersion: 11, Handle: answer(s.listOffsets)},
 		{Key: 21, MinVersion: 0, MaxVersion: 2, Handle: s.deleteRecords},
 		{Key: 23, MinVersion: 2, MaxVersion: 4, Handle: answer(s.offsetForLeaderEpoch)},
+		{Key: 34, MinVersion: 1, MaxVersion: 2, Handle: answer(s.alterReplicaLogDirs)},
 		{Key: 35, MinVersion: 1, MaxVersion: 5, Handle: answer(s.describeLogDirs)},
 		{Key: 61, MinVersion: 0, MaxVersion: 0, Handle: answer(s.describeProducers)},
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/cauce-stream/cauce/libs/kafka/server"
 	"github.com/cauce-stream/cauce/libs/log"
 	"github.com/cauce-stream/cauce/services/broker/internal/partition"
+	"github.com/cauce-stream/cauce/services/broker/internal/quota"
 	"github.com/cauce-stream/cauce/services/broker/internal/wire"
 )
 
@@ -22,6 +23,8 @@ type Config struct {
 	SessionEvictsAfter time.Duration // min.incremental.fetch.session.eviction.ms
 	// RackAware sends consumers to the replica in their rack (replica.selector.class, KIP-392).
 	RackAware bool
+	// Throttle limits what followers that are not in sync get of throttled partitions (KIP-73).
+	Throttle *quota.Quota
 }
 
 // maxWait bounds a wait, which outlives the connection that asked for it.

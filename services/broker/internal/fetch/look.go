@@ -1,6 +1,8 @@
 package fetch
 
 import (
+	"time"
+
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
@@ -74,7 +76,7 @@ func (f *fetch) look(e *entry, res *result, budget int, minOneBatch bool) error 
 	case q.IsolationLevel == 1:
 		isolation, res.bound = log.Stable, res.stableOffset
 	}
-	if res.preferred = f.preferred(e, res.start); res.preferred >= 0 {
+	if res.preferred = f.preferred(e, res.start); res.preferred >= 0 || f.throttled(e) {
 		return nil
 	}
 	slice, err := l.Read(e.offset, min(budget, int(e.maxBytes)), isolation, minOneBatch)
@@ -86,6 +88,13 @@ func (f *fetch) look(e *entry, res *result, budget int, minOneBatch bool) error 
 		res.aborted, err = l.AbortedTxns(nil, e.offset, slice.UpTo())
 	}
 	return err
+}
+
+// throttled says whether the follower has to wait for its records: it is not in sync, and those that are throttled have had what
+// they may. The partition has its turn again with the next fetch.
+func (f *fetch) throttled(e *entry) bool {
+	who := f.session.replica
+	return who.isOne() && e.partition.ThrottledAsLeader() && !e.partition.State().InSync(who.id) && f.service.cfg.Throttle.Exceeded(time.Now().UnixMilli())
 }
 
 // openLog finds the log that may be read: the leader's for followers, any replica's for consumers that know of that (KIP-392).

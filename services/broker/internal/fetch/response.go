@@ -2,6 +2,7 @@ package fetch
 
 import (
 	"encoding/binary"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kbin"
 
@@ -146,6 +147,9 @@ func (f *fetch) appendRecords(head []byte, res *result) []byte {
 		return head
 	}
 	res.entry.partition.Topic.Counters().BytesOut.Add(int64(size))
+	if f.session.replica.isOne() && res.entry.partition.ThrottledAsLeader() {
+		f.service.cfg.Throttle.Record(int64(size), time.Now().UnixMilli())
+	}
 	if size < copyBelowBytes {
 		if whole, err := res.slice.AppendTo(head); err == nil {
 			return whole

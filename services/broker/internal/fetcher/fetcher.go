@@ -14,7 +14,6 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/cauce-stream/cauce/libs/kafka/client"
-	"github.com/cauce-stream/cauce/libs/log"
 	"github.com/cauce-stream/cauce/libs/metadata"
 	"github.com/cauce-stream/cauce/services/broker/internal/partition"
 )
@@ -52,7 +51,6 @@ type fetcher struct {
 type replica struct {
 	key         key
 	partition   *partition.Partition
-	log         *log.Log
 	leaderEpoch int32
 	told        position // to the leader
 	retry       backoff
@@ -122,11 +120,10 @@ func (f *fetcher) takeChanges() {
 		if a.partition == nil {
 			continue
 		}
-		l, err := a.partition.Log()
-		if err != nil {
+		if a.partition.Failed() {
 			continue
 		}
-		r := &replica{key: k, partition: a.partition, log: l, leaderEpoch: a.leaderEpoch}
+		r := &replica{key: k, partition: a.partition, leaderEpoch: a.leaderEpoch}
 		f.all[k] = r
 		f.session.want(r)
 	}
@@ -149,15 +146,41 @@ func (f *fetcher) rest(r *replica, why error) {
 	f.resting[r] = struct{}{}
 }
 
+// throttlePause is how often a throttled partition looks whether it may go on again.
+const throttlePause = 100 * time.Millisecond
+
+// throttle counts what came of a throttled partition, and leaves one that lags out of the fetches while more came than may (KIP-73).
+func (f *fetcher) throttle(r *replica, bytes int) {
+	if !r.partition.ThrottledAsFollower() {
+		return
+	}
+	now := time.Now()
+	f.cfg.Throttle.Record(int64(bytes), now.UnixMilli())
+	if r.partition.Lag() > 0 && f.cfg.Throttle.Exceeded(now.UnixMilli()) {
+		f.session.drop(r)
+		r.until = now.Add(throttlePause)
+		f.resting[r] = struct{}{}
+	}
+}
+
+// stillThrottled says whether a partition that has rested has to go on resting.
+func (f *fetcher) stillThrottled(r *replica, now time.Time) bool {
+	return r.partition.ThrottledAsFollower() && r.partition.Lag() > 0 && f.cfg.Throttle.Exceeded(now.UnixMilli())
+}
+
 // endRests takes up again what has rested enough, and tells when the next has.
 func (f *fetcher) endRests() (next time.Time) {
 	now := time.Now()
 	for r := range f.resting {
-		switch {
-		case !r.until.After(now):
-			delete(f.resting, r)
-			f.session.want(r)
-		case next.IsZero() || r.until.Before(next):
+		if !r.until.After(now) {
+			if !f.stillThrottled(r, now) {
+				delete(f.resting, r)
+				f.session.want(r)
+				continue
+			}
+			r.until = now.Add(throttlePause)
+		}
+		if next.IsZero() || r.until.Before(next) {
 			next = r.until
 		}
 	}
@@ -242,9 +265,10 @@ func (f *fetcher) take(ctx context.Context, r *replica, p *kmsg.FetchResponseTop
 	case err == nil:
 		r.retry.reset()
 		f.session.moved(r)
+		f.throttle(r, len(p.RecordBatches))
 	case errors.Is(err, partition.ErrNotFollowing):
 		f.forget(r) // the fetchers' assignment follows, or has come already
-	case errors.Is(err, kerr.KafkaStorageError) && r.log.Err() != nil:
+	case errors.Is(err, kerr.KafkaStorageError) && r.partition.Failed():
 		f.log.Error("partition is not fetched any more", zap.Stringer("partition", r.partition), zap.Error(err))
 		f.forget(r)
 	default:
@@ -264,7 +288,7 @@ func (f *fetcher) resume(ctx context.Context, r *replica) (err, broken error) {
 	if err != nil || broken != nil {
 		return err, broken
 	}
-	before := r.log.EndOffset()
+	before := r.told.offset
 	end, err := r.partition.Resume(r.leaderEpoch, earliest, latest)
 	f.log.Warn("log was out of the leader's range", zap.Stringer("partition", r.partition), zap.Int64("end", before),
 		zap.Int64("leaderStart", earliest), zap.Int64("leaderEnd", latest), zap.Int64("goesOnAt", end), zap.Error(err))

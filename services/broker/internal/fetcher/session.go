@@ -51,8 +51,13 @@ func (s *session) moved(r *replica) {
 	}
 }
 
+// position is where the log ends and begins; a log that has failed has none.
 func (r *replica) position() position {
-	return position{r.log.EndOffset(), r.log.StartOffset(), r.log.LatestEpoch()}
+	l, err := r.partition.Log()
+	if err != nil {
+		return position{lastEpoch: -1}
+	}
+	return position{l.EndOffset(), l.StartOffset(), l.LatestEpoch()}
 }
 
 // reset begins anew, with all partitions that are fetched.

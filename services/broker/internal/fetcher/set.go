@@ -13,6 +13,7 @@ import (
 
 	"github.com/cauce-stream/cauce/libs/metadata"
 	"github.com/cauce-stream/cauce/services/broker/internal/partition"
+	"github.com/cauce-stream/cauce/services/broker/internal/quota"
 )
 
 // Config says who fetches, and how much at once. Sizes are in bytes.
@@ -29,6 +30,7 @@ type Config struct {
 	MaxPartitionBytes int32         // replica.fetch.max.bytes
 	Backoff           time.Duration // replica.fetch.backoff.ms
 	SocketTimeout     time.Duration // replica.socket.timeout.ms
+	Throttle          *quota.Quota  // follower.replication.throttled.rate
 	Log               *zap.Logger
 }
 

@@ -30,7 +30,8 @@ const anyBytes = math.MaxInt32
 // lead follows the metadata from old, nil at first, to next. leadership is held for writing. Metadata of the past, which is
 // gone through after a start, commits nothing: what was in sync then may have been truncated since.
 func (p *Partition) lead(old, next *metadata.Partition, done *Done) error {
-	if next.Leader != p.set.cfg.NodeID || p.log == nil {
+	l := p.log.Load()
+	if next.Leader != p.set.cfg.NodeID || l == nil {
 		p.stopLeading(done)
 		return nil
 	}
@@ -38,7 +39,7 @@ func (p *Partition) lead(old, next *metadata.Partition, done *Done) error {
 	now := p.set.cfg.NowMs()
 	begins := old == nil || old.LeaderEpoch != next.LeaderEpoch
 	if begins {
-		if err := p.log.AssignEpoch(next.LeaderEpoch); err != nil {
+		if err := l.AssignEpoch(next.LeaderEpoch); err != nil {
 			p.stopLeading(done)
 			return err
 		}
@@ -49,21 +50,21 @@ func (p *Partition) lead(old, next *metadata.Partition, done *Done) error {
 	switch {
 	case len(next.Replicas) == 1:
 		at.leader = nil
-		hw := p.log.HighWatermark()
+		hw := l.HighWatermark()
 		if p.set.settled {
-			hw = p.log.SetHighWatermark(p.log.EndOffset())
+			hw = l.SetHighWatermark(l.EndOffset())
 		}
 		at.producers.Commit(hw, nil, &done.producers)
 		return nil
 	case begins || at.leader == nil:
-		at.leader = replication.NewLeader(p.set.cfg.NodeID, next, p.set.rules, p.log.EndOffset(), now)
+		at.leader = replication.NewLeader(p.set.cfg.NodeID, next, p.set.rules, l.EndOffset(), now)
 	default:
 		before := len(at.leader.ISR())
 		at.leader.Update(next, now)
 		p.set.countISR(before, len(at.leader.ISR()))
 	}
 	at.wakeStart()
-	if p.set.settled && at.advance(p, p.log, now, done) {
+	if p.set.settled && at.advance(p, l, now, done) {
 		p.tellCommitted(done)
 	}
 	return nil
@@ -133,7 +134,7 @@ func (p *Partition) Await(w *ack.Wait, end int64) (waits bool, err error) {
 	}
 	at.mu.Lock()
 	defer at.mu.Unlock()
-	if p.log.HighWatermark() >= end {
+	if p.log.Load().HighWatermark() >= end {
 		return false, at.leader.CheckAfter(p.Topic.MinISR())
 	}
 	at.producers.Add(w, end)
@@ -231,7 +232,7 @@ func (p *Partition) decided(proposal *replication.Proposal, d replication.Decisi
 	before := len(at.leader.ISR())
 	again = at.leader.Decided(proposal, d, now)
 	p.set.countISR(before, len(at.leader.ISR()))
-	moved := at.advance(p, p.log, now, done)
+	moved := at.advance(p, p.log.Load(), now, done)
 	at.mu.Unlock()
 	if moved {
 		p.tellCommitted(done)
@@ -260,13 +261,13 @@ func (p *Partition) checkISR() {
 		return
 	}
 	var done Done
-	now := p.set.cfg.NowMs()
+	l, now := p.log.Load(), p.set.cfg.NowMs()
 	at.mu.Lock()
-	proposal := at.leader.Shrink(p.log.EndOffset(), now)
+	proposal := at.leader.Shrink(l.EndOffset(), now)
 	if proposal == nil {
-		proposal = at.leader.Expand(p.log.HighWatermark()) // one whose node was not eligible as it caught up
+		proposal = at.leader.Expand(l.HighWatermark()) // one whose node was not eligible as it caught up
 	}
-	moved := at.advance(p, p.log, now, &done)
+	moved := at.advance(p, l, now, &done)
 	at.mu.Unlock()
 	p.leadership.RUnlock()
 	if moved {
@@ -298,7 +299,7 @@ func (p *Partition) InSync() (have, need int, leads bool) {
 func (p *Partition) KnowsCommitted() bool {
 	p.leadership.RLock()
 	defer p.leadership.RUnlock()
-	return p.leading.leader == nil || p.log.HighWatermark() >= p.leading.leader.StartOffset()
+	return p.leading.leader == nil || p.log.Load().HighWatermark() >= p.leading.leader.StartOffset()
 }
 
 // LowWatermark is the lowest log start of the replicas that are alive, and a channel that is closed when it may have changed;

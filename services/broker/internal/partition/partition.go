@@ -28,8 +28,10 @@ type Partition struct {
 	// Watchers wait for more committed records; Replicas, the followers' fetches, for more records.
 	Watchers, Replicas watch.Source
 
-	set        *Set
-	log        *log.Log // nil when its log directory was offline as the partition came
+	set *Set
+	// log is nil when its log directory was offline as the partition came. It changes, with leadership held for writing, when the
+	// replica has moved to another directory.
+	log        atomic.Pointer[log.Log]
 	leadership sync.RWMutex
 	state      atomic.Pointer[metadata.Partition]
 	gone       atomic.Bool
@@ -40,15 +42,20 @@ type Partition struct {
 
 // Log returns the partition's log, or an error wrapping KAFKA_STORAGE_ERROR while its log directory is offline.
 func (p *Partition) Log() (*log.Log, error) {
-	if p.log == nil {
+	l := p.log.Load()
+	if l == nil {
 		return nil, fmt.Errorf("%s-%d: its log directory is offline: %w", p.Topic.Name, p.ID, kerr.KafkaStorageError)
 	}
-	return p.log, nil
+	return l, nil
 }
 
 // Failed says whether the partition has no log that works.
 func (p *Partition) Failed() bool {
-	return p.log == nil || errors.Is(p.log.Err(), kerr.KafkaStorageError)
+	l, err := p.Log()
+	if err == nil {
+		err = l.Err()
+	}
+	return errors.Is(err, kerr.KafkaStorageError)
 }
 
 // State returns the partition as the metadata has it: leader, epochs, replicas.
@@ -141,7 +148,7 @@ func (p *Partition) appended(l *log.Log, info log.AppendInfo, size int, err erro
 // Tell has the followers, and the readers of what is committed, learn of an append of addedBytes that ended at endOffset.
 func (p *Partition) Tell(addedBytes, endOffset int64, done *Done) {
 	p.Replicas.Advance(addedBytes, &done.readers)
-	if p.log.HighWatermark() >= endOffset {
+	if p.log.Load().HighWatermark() >= endOffset {
 		p.Watchers.Advance(addedBytes, &done.readers)
 	}
 }

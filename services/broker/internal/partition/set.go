@@ -194,11 +194,11 @@ func (s *Set) Settle() {
 func (s *Set) reopen(t *Topic) {
 	next := slices.Clone(t.Partitions())
 	for i, p := range next {
-		if p == nil || p.log != nil {
+		if p == nil || p.log.Load() != nil {
 			continue
 		}
 		fresh := s.create(t, p.ID, s.cfg.Topic(s.image, t.Name))
-		if fresh.log == nil {
+		if fresh.log.Load() == nil {
 			continue
 		}
 		next[i] = fresh
@@ -255,7 +255,7 @@ func (s *Set) host(im *metadata.Image, t *metadata.Topic) {
 			if config == nil {
 				c := s.cfg.Topic(im, t.Name)
 				config = &c
-				topic.minISR.Store(int32(c.MinISR))
+				topic.configure(c)
 			}
 			p = s.create(topic, state.ID, *config)
 		}
@@ -284,13 +284,13 @@ func (s *Set) create(topic *Topic, id int32, config Config) *Partition {
 		return p
 	}
 	l.SetConfig(config.Log)
-	p.log = l
+	p.log.Store(l)
 	return p
 }
 
 func (s *Set) remove(p *Partition) {
 	p.leave()
-	if p.log == nil {
+	if p.log.Load() == nil {
 		return
 	}
 	if err := s.cfg.Logs.Delete(p.Topic.Name, p.ID); err != nil {
@@ -334,10 +334,13 @@ func (s *Set) reconfigure(im *metadata.Image, changed []metadata.Resource) {
 
 func (s *Set) configure(im *metadata.Image, t *Topic) {
 	config := s.cfg.Topic(im, t.Name)
-	t.minISR.Store(int32(config.MinISR))
+	t.configure(config)
 	for _, p := range t.Partitions() {
-		if p != nil && p.log != nil {
-			p.log.SetConfig(config.Log)
+		if p == nil {
+			continue
+		}
+		if l := p.log.Load(); l != nil {
+			l.SetConfig(config.Log)
 		}
 	}
 }

@@ -12,9 +12,11 @@ type Topic struct {
 	Name string
 	ID   metadata.TopicID
 
-	minISR     atomic.Int32
-	counters   Counters
-	partitions atomic.Pointer[[]*Partition] // by partition number; nil for one that other brokers hold
+	minISR atomic.Int32
+	// Of which partitions the replica here is throttled; nil for none.
+	leaderThrottled, followerThrottled atomic.Pointer[Throttled]
+	counters                           Counters
+	partitions                         atomic.Pointer[[]*Partition] // by partition number; nil for one that other brokers hold
 }
 
 // Config is what a topic's configs say of its partitions here.
@@ -22,6 +24,15 @@ type Config struct {
 	Log log.Config
 	// MinISR is min.insync.replicas.
 	MinISR int
+	// LeaderThrottled and FollowerThrottled are of the replicas here.
+	LeaderThrottled, FollowerThrottled Throttled
+}
+
+// configure takes what concerns the topic as a whole.
+func (t *Topic) configure(c Config) {
+	t.minISR.Store(int32(c.MinISR))
+	t.leaderThrottled.Store(&c.LeaderThrottled)
+	t.followerThrottled.Store(&c.FollowerThrottled)
 }
 
 // Counters are a topic's totals since the broker started (kafka.server:type=BrokerTopicMetrics).
