@@ -27,6 +27,7 @@ import (
 	"github.com/cauce-stream/cauce/libs/metadata"
 	"github.com/cauce-stream/cauce/libs/node"
 	"github.com/cauce-stream/cauce/services/broker/internal/api"
+	"github.com/cauce-stream/cauce/services/broker/internal/cleaner"
 	"github.com/cauce-stream/cauce/services/broker/internal/fetch"
 	"github.com/cauce-stream/cauce/services/broker/internal/fetcher"
 	"github.com/cauce-stream/cauce/services/broker/internal/isr"
@@ -61,6 +62,7 @@ type Service struct {
 	checker *txncheck.Checker
 	wishes  *isr.Queue
 	copies  *fetcher.Set
+	cleaner *cleaner.Cleaner
 	moves   *move.Set
 	throttles
 	settled atomic.Bool // the metadata is the present's: what it says to follow is followed
@@ -110,8 +112,9 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Service, error) {
 		RackAware:          rackAware,
 		Throttle:           s.throttles.leader,
 	}, s.parts)
+	s.cleaner = cleaner.New(logs, s.cleanerSettings, deps.Log)
 	if deps.Metrics != nil {
-		if err := deps.Metrics.Register(&collector{s.parts, logs, s.fetches}); err != nil {
+		if err := errors.Join(deps.Metrics.Register(&collector{s.parts, logs, s.fetches}), deps.Metrics.Register(&cleanerCollector{s.cleaner})); err != nil {
 			return nil, errors.Join(err, logs.Close())
 		}
 	}
@@ -221,6 +224,9 @@ func (s *Service) Run(ctx context.Context) error {
 	group.Go(func() error { return s.logs.Run(ctx) })
 	group.Go(func() error { s.wishes.Run(ctx, s.node.AlterPartitions); return nil })
 	group.Go(func() error { s.checkISR(ctx); return nil })
+	if s.cfg.Static.Bool("log.cleaner.enable") {
+		group.Go(func() error { s.cleaner.Run(ctx); return nil })
+	}
 	group.Go(func() error { s.moves.Run(ctx); return nil })
 	group.Go(func() error { return s.watchLogDirs(ctx, s.node.FailReplicas) })
 	return group.Wait()
