@@ -364,3 +364,22 @@ func TestShortWrite(t *testing.T) {
 		t.Errorf("the file has %d bytes, want %d: %v", info.Size(), size, err)
 	}
 }
+
+// A segment that somebody has taken away is missed by who reads it, and the log is not to be trusted then.
+func TestReadOfAVanishedSegment(t *testing.T) {
+	dir := filepath.Join(memDir(t), "t-0")
+	var told error
+	o, _ := written(t, dir, nil)
+	o.OnFailure = func(_ *Log, err error) { told = err }
+	l := openAt(t, dir, o)
+	first := (*l.segments.Load())[0]
+	if err := os.Rename(first.path(logSuffix), first.path(logSuffix)+".gone"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := l.Read(0, 1, LogEnd, true); !errors.Is(err, kerr.KafkaStorageError) {
+		t.Errorf("read: %v", err)
+	}
+	if told == nil || l.Err() == nil {
+		t.Errorf("the log goes on (told %v)", told)
+	}
+}

@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"slices"
+	"syscall"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 )
@@ -36,7 +38,7 @@ func (l *Log) Read(offset int64, maxBytes int, iso Isolation, minOneBatch bool) 
 }
 
 // readFailed tells whether a read that failed is to be tried again, because retention, truncation or compaction was quicker and the
-// segment is no longer among the log's; if not, what to answer. A failed read does not fence the log.
+// segment is no longer among the log's; if not, what to answer. Only a disk that does not give what it had fences the log.
 func (l *Log) readFailed(cause error, attempt int) (again bool, err error) {
 	if failed := l.Err(); failed != nil {
 		return false, failed
@@ -47,7 +49,24 @@ func (l *Log) readFailed(cause error, attempt int) (again bool, err error) {
 		defer l.mu.Unlock()
 		return true, nil
 	}
+	failed := slices.ContainsFunc(diskFaults, func(fault error) bool { return errors.Is(cause, fault) })
+	if failed || errors.Is(cause, fs.ErrNotExist) && l.vanished() {
+		return false, l.fail("read", cause)
+	}
 	return false, fmt.Errorf("%s-%d: %w: %w", l.topic, l.partition, kerr.KafkaStorageError, cause)
+}
+
+// diskFaults are what a read fails with when the disk has failed. A shortage, as of descriptors, passes.
+var diskFaults = []error{syscall.EIO, syscall.ENXIO, syscall.ENODEV, syscall.ESTALE}
+
+// vanished says whether somebody has taken a segment away that the log still has.
+func (l *Log) vanished() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.ContainsFunc(*l.segments.Load(), func(s *segment) bool {
+		_, err := os.Stat(s.path(logSuffix))
+		return errors.Is(err, fs.ErrNotExist)
+	})
 }
 
 func (l *Log) read(offset int64, maxBytes int, iso Isolation, minOneBatch bool) (Slice, error) {
