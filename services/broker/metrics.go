@@ -30,6 +30,7 @@ var (
 	leaderCount     = describe("kafka_server_replicamanager_leadercount", "Partitions led by this broker.")
 	underReplicated = describe("kafka_server_replicamanager_underreplicatedpartitions", "Led partitions with replicas out of sync.")
 	underMinISR     = describe("kafka_server_replicamanager_underminisrpartitioncount", "Led partitions with fewer replicas in sync than min.insync.replicas.")
+	reassigning     = describe("kafka_server_replicamanager_reassigningpartitions", "Led partitions that replicas come to or go from.")
 	atMinISR        = describe("kafka_server_replicamanager_atminisrpartitioncount", "Led partitions with just min.insync.replicas in sync.")
 	isrExpands      = describe("kafka_server_replicamanager_isrexpands_total", "Times that replicas joined those in sync.")
 	isrShrinks      = describe("kafka_server_replicamanager_isrshrinks_total", "Times that replicas left those in sync.")
@@ -87,6 +88,7 @@ func (c *collector) Collect(out chan<- prometheus.Metric) {
 	gauge(underReplicated, count.underReplicated)
 	gauge(underMinISR, count.underMin)
 	gauge(atMinISR, count.atMin)
+	gauge(reassigning, count.reassigning)
 	gauge(maxLag, lag)
 	expands, shrinks := c.parts.ISRChanges()
 	counter(isrExpands, expands)
@@ -99,7 +101,7 @@ func (c *collector) Collect(out chan<- prometheus.Metric) {
 }
 
 // led counts the partitions that this broker leads.
-type led struct{ all, underReplicated, underMin, atMin int64 }
+type led struct{ all, underReplicated, underMin, atMin, reassigning int64 }
 
 func (c *led) add(p *partition.Partition) {
 	have, need, leads := p.InSync()
@@ -107,8 +109,12 @@ func (c *led) add(p *partition.Partition) {
 		return
 	}
 	c.all++
-	if have < len(p.State().Replicas) {
+	state := p.State()
+	if have < len(state.Replicas)-len(state.AddingReplicas) {
 		c.underReplicated++
+	}
+	if state.Reassigning() {
+		c.reassigning++
 	}
 	switch {
 	case have < need:

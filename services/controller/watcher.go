@@ -134,7 +134,7 @@ func (w *watcher) report(ctx context.Context, n *metadata.Node, missedMs int64, 
 			return
 		}
 		r.s.metrics.gone.Inc()
-		r.s.log.Warn("fencing a node whose process has ended", zap.Int32("node", n.ID), zap.Int64("missed_ms", r.s.nowMs()-missedMs))
+		r.s.log.Warn("fencing a node whose process has ended", zap.Int32("ended", n.ID), zap.Int64("missed_ms", r.s.nowMs()-missedMs))
 		r.commit(recs, func(error) {})
 	}, func(error) {})
 }
