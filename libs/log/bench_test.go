@@ -2,6 +2,7 @@ package log
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"path/filepath"
 	"testing"
 
@@ -179,5 +180,48 @@ func BenchmarkOpenClean(b *testing.B) {
 		if err := l.Close(); err != nil {
 			b.Fatal(err)
 		}
+	}
+}
+
+// BenchmarkCompact compacts 64 MiB of records of 1 KiB, half of them superseded, in batches of 16 KiB.
+func BenchmarkCompact(b *testing.B) {
+	for _, codec := range []record.Codec{record.None, record.Lz4, record.Zstd} {
+		b.Run(codec.String(), func(b *testing.B) {
+			const records = 64 << 10
+			value := make([]byte, 1000)
+			rng := rand.New(rand.NewPCG(1, 2))
+			for i := range value {
+				value[i] = byte(rng.IntN(16))
+			}
+			b.SetBytes(records * 1024)
+			b.ReportAllocs()
+			for range b.N {
+				b.StopTimer()
+				l := openCompacted(b, func(c *Config) { c.SegmentBytes = 16 << 20 })
+				for at := 0; at < records; at += 16 {
+					mustAppend(b, l, buildBatch(b, codec, func(batch *record.Builder) {
+						for i := range 16 {
+							batch.Append(nowMs, fmt.Appendf(nil, "key %d", (at+i)*31%(records/2)), value)
+						}
+					}))
+				}
+				roll(b, l)
+				o := compactOptions(nowMs)
+				o.DedupeBytes, o.BufferBytes = 128<<20, 256<<10
+				b.StartTimer()
+				did, err := l.Compact(o)
+				if err != nil {
+					b.Fatal(err)
+				}
+				if did.RecordsKept != records/2 {
+					b.Fatalf("%+v", did)
+				}
+				b.StopTimer()
+				if err := l.Close(); err != nil {
+					b.Fatal(err)
+				}
+				b.StartTimer()
+			}
+		})
 	}
 }
