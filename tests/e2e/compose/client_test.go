@@ -101,6 +101,41 @@ func consumeInGroup(t *testing.T, group, topic string, first, end int) {
 	}
 }
 
+// transact commits one transaction and aborts another, and reads what was committed.
+func transact(t *testing.T, id string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), healsWithin)
+	defer cancel()
+	create(t, kadm.NewClient(connect(t)), id, 3)
+	producer := connect(t, kgo.TransactionalID(id), kgo.DefaultProduceTopic(id))
+	for _, end := range []kgo.TransactionEndTry{kgo.TryCommit, kgo.TryAbort, kgo.TryCommit} {
+		if err := producer.BeginTransaction(); err != nil {
+			t.Fatal(err)
+		}
+		for i := range 100 {
+			if err := producer.ProduceSync(ctx, &kgo.Record{Key: fmt.Append(nil, i), Value: fmt.Append(nil, bool(end))}).FirstErr(); err != nil {
+				t.Fatalf("producing in a transaction: %v", err)
+			}
+		}
+		if err := producer.EndTransaction(ctx, end); err != nil {
+			t.Fatalf("ending a transaction: %v", err)
+		}
+	}
+	reader := connect(t, kgo.ConsumeTopics(id), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()), kgo.FetchIsolationLevel(kgo.ReadCommitted()))
+	for read := 0; read < 200; {
+		fetches := reader.PollFetches(ctx)
+		if err := fetches.Err(); err != nil {
+			t.Fatalf("%d records of two committed transactions: %v", read, err)
+		}
+		fetches.EachRecord(func(r *kgo.Record) {
+			read++
+			if string(r.Value) != "true" {
+				t.Errorf("a record of an aborted transaction is read at offset %d", r.Offset)
+			}
+		})
+	}
+}
+
 // kcat runs librdkafka's command line, where it is installed.
 func kcat(t *testing.T, input string, args ...string) string {
 	t.Helper()

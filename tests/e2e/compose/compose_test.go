@@ -38,12 +38,14 @@ func TestStack(t *testing.T) {
 		for _, n := range nodes {
 			addresses = append(addresses, fmt.Sprintf("%d=%s:%d", n.NodeID, n.Host, n.Port))
 		}
-		want := []string{"1=127.0.0.1:19092", "2=127.0.0.1:29092", "3=127.0.0.1:39092", "11=127.0.0.1:31092", "12=127.0.0.1:32092"}
+		want := []string{"1=127.0.0.1:19092", "2=127.0.0.1:29092", "3=127.0.0.1:39092", "11=127.0.0.1:31092", "12=127.0.0.1:32092",
+			"21=127.0.0.1:31192", "22=127.0.0.1:32192"}
 		if !slices.Equal(addresses, want) {
 			t.Errorf("nodes are %v, want %v", addresses, want)
 		}
 	})
 	t.Run("franz-go produces and consumes in a group", use)
+	t.Run("franz-go produces in a transaction", func(t *testing.T) { transact(t, "orders-import") })
 	t.Run("librdkafka produces and consumes in a group", func(t *testing.T) {
 		create(t, admin, "letters", 3)
 		kcat(t, "a\nb\nc\n", "-P", "-t", "letters", "-X", "acks=all", "-z", "lz4")
@@ -166,7 +168,7 @@ func traced(t *testing.T) {
 		if err := getJSON(ctx, jaeger+"/api/services", &answer); err != nil {
 			return err
 		}
-		for _, program := range []string{"cauce-controller", "cauce-broker", "cauce-groupcoord"} {
+		for _, program := range []string{"cauce-controller", "cauce-broker", "cauce-groupcoord", "cauce-txncoord"} {
 			if !slices.Contains(answer.Data, program) {
 				return fmt.Errorf("%s is not among %v", program, answer.Data)
 			}
