@@ -79,6 +79,10 @@ var broker = dashboard{title: "broker", pick: "kafka_server_replicamanager_parti
 		{title: "Stored", unit: "bytes", queries: one(`topk(10, sum by (topic) (kafka_log_log_size{instance=~"$instance"}))`, "{{topic}}")},
 		{title: "Segments", queries: one(`topk(10, sum by (topic) (kafka_log_log_numlogsegments{instance=~"$instance"}))`, "{{topic}}")},
 	}},
+	{"Compaction", []panel{
+		{title: "Greatest share to compact", doc: "Of one log; it is compacted above min.cleanable.dirty.ratio.", unit: "percent", queries: one(`kafka_log_logcleanermanager_max_dirty_percent{instance=~"$instance"}`, "{{instance}}")},
+		{title: "Logs that cannot be compacted", doc: "They grow for ever; the broker's log says why.", queries: one(`kafka_log_logcleanermanager_uncleanable_partitions_count{instance=~"$instance"}`, "{{instance}}")},
+	}},
 	{"Connections", []panel{
 		{title: "Open", queries: one(`sum by (instance, listener) (kafka_server_socket_server_metrics_connection_count{instance=~"$instance"})`, "{{instance}} {{listener}}")},
 		{title: "Opened", doc: "A client that connects for each request shows here.", unit: "cps", queries: one(`sum by (instance, listener) (rate(kafka_server_socket_server_metrics_connection_creation_total{instance=~"$instance"}[$__rate_interval]))`, "{{instance}} {{listener}}")},
@@ -109,6 +113,23 @@ var groups = dashboard{title: "groups", pick: "kafka_server_group_coordinator_me
 		{title: "Classic groups that enter a state", doc: "PreparingRebalance again and again without end is a rebalance loop: members are too slow between polls (max.poll.interval.ms) or come and go.", unit: "cps",
 			queries: one(`sum by (state) (rate(cauce_group_classic_transitions_total{instance=~"$instance"}[$__rate_interval]))`, "{{state}}")},
 		{title: "Joins and leaves", unit: "reqps", queries: one(`sum by (request) (rate(kafka_network_requestmetrics_requests_total{request=~"JoinGroup|SyncGroup|LeaveGroup|ConsumerGroupHeartbeat", job="groupcoord", instance=~"$instance"}[$__rate_interval]))`, "{{request}}")},
+	}},
+	process("$instance"),
+}}
+
+var transactions = dashboard{title: "transactions", pick: "cauce_transactions", rows: []row{
+	{"Transactions", []panel{
+		{title: "Transactional ids by state", doc: "Ongoing is open; PrepareCommit and PrepareAbort are decided and wait for their markers.",
+			queries: one(`sum by (state) (cauce_transactions{instance=~"$instance"})`, "{{state}}")},
+		{title: "Ends", doc: "Timeouts are producers that died or hang; fenced ones were replaced by a newer process.", unit: "cps",
+			queries: one(`sum by (reason) (rate(cauce_transaction_ends_total{instance=~"$instance"}[$__rate_interval]))`, "{{reason}}")},
+		{title: "Oldest", doc: "An open transaction holds the last stable offset of its partitions: readers of committed records wait behind it.", unit: "s",
+			queries: one(`max by (phase) (cauce_transaction_oldest_seconds{instance=~"$instance"})`, "{{phase}}")},
+		{title: "Markers to write", doc: "Grows while a partition of a decided transaction cannot be written.", queries: []query{
+			{`sum(cauce_transaction_marker_backlog_transactions{instance=~"$instance"})`, "transactions"},
+			{`sum(cauce_transaction_marker_backlog_partitions{instance=~"$instance"})`, "partitions"}}},
+		{title: "Requests of producers", unit: "reqps", queries: one(`sum by (request) (rate(kafka_network_requestmetrics_requests_total{job="txncoord", instance=~"$instance"}[$__rate_interval]))`, "{{request}}")},
+		{title: "Requests, p99", unit: "ms", queries: one(`max by (request) (kafka_network_requestmetrics_totaltimems{job="txncoord", quantile="0.99", instance=~"$instance"})`, "{{request}}")},
 	}},
 	process("$instance"),
 }}
