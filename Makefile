@@ -76,7 +76,11 @@ conformance: build ## Run unmodified clients and Kafka's own tools against a nod
 	cd tests && go test -count=1 -timeout 40m -tags conformance ./conformance/...
 
 .PHONY: e2e
-e2e: build ## Run the programs against each other as processes
+e2e: e2e-programs ## Run the programs against each other as processes and, where an engine answers, in containers
+	@if docker version >/dev/null 2>&1; then $(MAKE) compose-e2e; else echo 'no Docker engine answers: "make compose-e2e" installs one'; fi
+
+.PHONY: e2e-programs
+e2e-programs: build ## Run the programs against each other as processes
 	cd tests && go test -count=1 -timeout 20m -tags e2e ./e2e/...
 
 .PHONY: compose-e2e
