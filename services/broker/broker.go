@@ -114,7 +114,7 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Service, error) {
 	}, s.parts)
 	s.cleaner = cleaner.New(logs, s.cleanerSettings, deps.Log)
 	if deps.Metrics != nil {
-		if err := errors.Join(deps.Metrics.Register(&collector{s.parts, logs, s.fetches}), deps.Metrics.Register(&cleanerCollector{s.cleaner})); err != nil {
+		if err := errors.Join(deps.Metrics.Register(&collector{s.parts, logs, s.fetches, s.moves, s.throttles}), deps.Metrics.Register(&cleanerCollector{s.cleaner})); err != nil {
 			return nil, errors.Join(err, logs.Close())
 		}
 	}

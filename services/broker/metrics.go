@@ -5,6 +5,7 @@ import (
 
 	"github.com/cauce-stream/cauce/libs/log/logdir"
 	"github.com/cauce-stream/cauce/services/broker/internal/fetch"
+	"github.com/cauce-stream/cauce/services/broker/internal/move"
 	"github.com/cauce-stream/cauce/services/broker/internal/partition"
 )
 
@@ -14,6 +15,8 @@ type collector struct {
 	parts   *partition.Set
 	logs    *logdir.Set
 	fetches *fetch.Service
+	moves   *move.Set
+	throttles
 }
 
 func describe(name, help string, labels ...string) *prometheus.Desc {
@@ -40,6 +43,10 @@ var (
 	logSegments     = describe("kafka_log_log_numlogsegments", "Segments of a log.", "topic", "partition")
 	logStart        = describe("kafka_log_log_logstartoffset", "First offset of a log.", "topic", "partition")
 	logEnd          = describe("kafka_log_log_logendoffset", "Offset that the next record gets.", "topic", "partition")
+	leaderRate      = describe("kafka_server_leaderreplication_byte_rate", "Bytes per second of throttled replicas that followers fetched here.")
+	followerRate    = describe("kafka_server_followerreplication_byte_rate", "Bytes per second of throttled replicas that were fetched.")
+	moveRate        = describe("kafka_server_alterlogdirsreplication_byte_rate", "Bytes per second that replicas moved between log directories.")
+	moving          = describe("cauce_broker_moving_replicas", "Replicas that move between log directories.")
 	offlineDirs     = describe("kafka_log_logmanager_offlinelogdirectorycount", "Log directories that failed.")
 	fetchSessions   = describe("kafka_server_fetchsessioncache_numincrementalfetchsessions", "Fetch sessions kept.")
 	sessionsEvicted = describe("kafka_server_fetchsessioncache_incrementalfetchsessionevictions_total", "Fetch sessions evicted for newer ones.")
@@ -95,6 +102,11 @@ func (c *collector) Collect(out chan<- prometheus.Metric) {
 	counter(isrShrinks, shrinks)
 	gauge(offlineReplicas, offline)
 	gauge(offlineDirs, int64(c.logs.Failed()))
+	now := nowMs()
+	gauge(leaderRate, int64(c.leader.Rate(now)))
+	gauge(followerRate, int64(c.follower.Rate(now)))
+	gauge(moveRate, int64(c.throttles.moves.Rate(now)))
+	gauge(moving, int64(c.moves.Moving()))
 	sessions, _, evicted := c.fetches.SessionStats()
 	gauge(fetchSessions, int64(sessions))
 	counter(sessionsEvicted, evicted)
