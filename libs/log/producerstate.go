@@ -250,7 +250,7 @@ func (s *producers) applyMarker(b record.Batch) (aborted abortedTxn, isAbort boo
 		return aborted, false
 	}
 	p := s.getOrAdd(b.ProducerID())
-	delete(s.verifying, p.id)
+	s.dropVerification(p.id, b.ProducerEpoch())
 	start := p.txnStart
 	p.setEpoch(b.ProducerEpoch())
 	p.coordinatorEpoch, p.lastMs, p.txnStart = m.CoordinatorEpoch, b.MaxTimestamp(), -1

@@ -10,8 +10,8 @@ import (
 )
 
 // Guard is the right to begin a transaction of one producer in a log, for who has asked the transaction's coordinator whether
-// the log's partition belongs to it (KIP-890). It is void once a transaction of the producer has ended here, or begun: what the
-// coordinator said may have been about that one. The zero Guard is no right.
+// the log's partition belongs to it (KIP-890). It is void once a transaction of the producer has begun here, or one that may be
+// this one has ended: what the coordinator said may have been about that. The zero Guard is no right.
 type Guard struct{ number uint64 }
 
 // verification is a producer's transaction that may be about to begin here.
@@ -22,6 +22,8 @@ type verification struct {
 	// before it, should only the first one's verification fail.
 	lowestSeq int32
 	epoch     int16
+	// ownEpoch says that no other transaction has the epoch.
+	ownEpoch bool
 }
 
 const (
@@ -32,9 +34,9 @@ const (
 )
 
 // Verify says whether the batch, a client's of a transaction, begins the transaction here. Then it may be appended with
-// AppendVerified and the guard, after the coordinator was asked. A batch that was appended before begins nothing. The error
-// wraps kerr.NotEnoughReplicas when too many are asked about, or is that of a log that has failed.
-func (l *Log) Verify(b record.Batch, nowMs int64) (g Guard, begins bool, err error) {
+// AppendVerified and the guard, after the coordinator was asked. A batch that was appended before begins nothing. With ownEpoch
+// each transaction of the producer has an epoch of its own, and its marker a greater one. The error wraps kerr.NotEnoughReplicas when too many are asked about, or is that of a log that has failed.
+func (l *Log) Verify(b record.Batch, ownEpoch bool, nowMs int64) (g Guard, begins bool, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if err := l.Err(); err != nil {
@@ -44,7 +46,7 @@ func (l *Log) Verify(b record.Batch, nowMs int64) (g Guard, begins bool, err err
 	if p.continues(b) || p != nil && p.find(b) != nil {
 		return Guard{}, false, nil
 	}
-	g, err = l.producers.verify(b, nowMs)
+	g, err = l.producers.verify(b, ownEpoch, nowMs)
 	return g, true, err
 }
 
@@ -64,7 +66,7 @@ func (p *producer) continues(b record.Batch) bool {
 	return p != nil && p.txnStart >= 0 && p.epoch == b.ProducerEpoch()
 }
 
-func (s *producers) verify(b record.Batch, nowMs int64) (Guard, error) {
+func (s *producers) verify(b record.Batch, ownEpoch bool, nowMs int64) (Guard, error) {
 	id, epoch, seq := b.ProducerID(), b.ProducerEpoch(), b.BaseSequence()
 	v, ok := s.verifying[id]
 	switch {
@@ -82,7 +84,7 @@ func (s *producers) verify(b record.Batch, nowMs int64) (Guard, error) {
 	case epoch == v.epoch:
 		v.lowestSeq = min(v.lowestSeq, seq)
 	}
-	v.sinceMs = nowMs
+	v.sinceMs, v.ownEpoch = nowMs, ownEpoch
 	if s.verifying == nil {
 		s.verifying = map[int64]verification{}
 	}
@@ -102,6 +104,25 @@ func (s *producers) checkVerified(b record.Batch, g Guard) error {
 		return fmt.Errorf("producer %d sent sequence number %d and %d before it: %w", b.ProducerID(), b.BaseSequence(), v.lowestSeq, kerr.OutOfOrderSequenceNumber)
 	}
 	return nil
+}
+
+// verifyingNext is what is being verified of the transaction after the one that the marker ends, and holds when the marker is
+// written: where each transaction has an epoch of its own, the next one has the marker's. Its coordinator may have been asked until
+// the marker was there.
+func (s *producers) verifyingNext(b record.Batch, w writer) (v verification, ok bool) {
+	if !b.IsControl() || w.txnVersion < record.PerTxnEpochs {
+		return v, false
+	}
+	v, ok = s.verifying[b.ProducerID()]
+	return v, ok && v.epoch >= b.ProducerEpoch()
+}
+
+// dropVerification forgets what was verified before a marker of the epoch. The marker of a transaction that was decided while the next
+// one began, which has an epoch of its own, says nothing of that.
+func (s *producers) dropVerification(id int64, markerEpoch int16) {
+	if v, ok := s.verifying[id]; ok && !(v.ownEpoch && v.epoch >= markerEpoch) {
+		delete(s.verifying, id)
+	}
 }
 
 func (s *producers) dropStaleVerifications(nowMs int64) {

@@ -32,7 +32,7 @@ func appendVerified(l *Log, b record.Batch, g Guard) error {
 // mustVerify is the guard of a batch that begins a transaction.
 func mustVerify(t testing.TB, l *Log, b record.Batch) Guard {
 	t.Helper()
-	g, begins, err := l.Verify(b, nowMs)
+	g, begins, err := l.Verify(b, false, nowMs)
 	if err != nil || !begins {
 		t.Fatalf("the batch begins a transaction: %v, %v", begins, err)
 	}
@@ -72,11 +72,11 @@ func TestATransactionBeginsWithAGuard(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if _, begins, err := l.Verify(transactional(t, 1, 0, 3, 1), nowMs); begins || err != nil {
+	if _, begins, err := l.Verify(transactional(t, 1, 0, 3, 1), false, nowMs); begins || err != nil {
 		t.Errorf("a batch of an open transaction begins one: %v, %v", begins, err)
 	}
 	mustEnd(t, l, ending(1, 0, record.Commit))
-	if _, begins, err := l.Verify(transactional(t, 1, 0, 2, 1), nowMs); begins || err != nil {
+	if _, begins, err := l.Verify(transactional(t, 1, 0, 2, 1), false, nowMs); begins || err != nil {
 		t.Errorf("a batch that is there begins a transaction: %v, %v", begins, err)
 	}
 	if err := appendVerified(l, transactional(t, 1, 0, 2, 1), Guard{}); err != nil {
@@ -98,6 +98,62 @@ func TestAMarkerOvertakesAVerification(t *testing.T) {
 	expectError(t, "the old one's guard", appendVerified(l, transactional(t, 1, 0, 0, 1), g), kerr.InvalidTxnState)
 	if err := appendVerified(l, transactional(t, 1, 0, 0, 1), next); err != nil {
 		t.Error(err)
+	}
+}
+
+// Where each transaction has an epoch of its own, the next one may be asked about while the marker of the last one is on its way.
+func TestAMarkerLeavesTheNextTransactionsVerification(t *testing.T) {
+	marker := ending(1, 1, record.Commit)
+	marker.TxnVersion = record.PerTxnEpochs
+	for _, writes := range []bool{true, false} { // or only takes part
+		l := openNew(t, nil)
+		old := mustVerify(t, l, transactional(t, 1, 0, 0, 1))
+		if writes {
+			if err := appendVerified(l, transactional(t, 1, 0, 0, 1), old); err != nil {
+				t.Fatal(err)
+			}
+		}
+		next := mustVerify(t, l, transactional(t, 1, 1, 0, 1))
+		mustEnd(t, l, marker)
+		if err := appendVerified(l, transactional(t, 1, 0, 1, 1), old); err == nil {
+			t.Error("the old one goes on")
+		}
+		if err := appendVerified(l, transactional(t, 1, 1, 0, 1), next); err != nil {
+			t.Error(err)
+		}
+	}
+	l := openNew(t, nil)
+	old := mustVerify(t, l, transactional(t, 1, 0, 0, 1))
+	mustEnd(t, l, marker)
+	if err := appendVerified(l, transactional(t, 1, 0, 0, 1), old); err == nil {
+		t.Error("a transaction begins after its marker")
+	}
+}
+
+// Where each transaction has an epoch of its own, the next one may be added to while the last one's markers are written.
+func TestAMarkerOfTheTransactionBeforeVoidsNothing(t *testing.T) {
+	l := openNew(t, nil)
+	mustAppend(t, l, transactional(t, 1, 0, 0, 1))
+	for _, c := range []struct {
+		marker int16
+		want   error
+	}{{1, nil}, {3, kerr.InvalidTxnState}} { // of the transaction before, and of the one that is verified
+		b := transactional(t, 1, c.marker, 0, 1)
+		if c.want != nil {
+			b = transactional(t, 1, c.marker-1, 0, 1)
+		}
+		g, begins, err := l.Verify(b, true, nowMs)
+		if err != nil || !begins {
+			t.Fatal(begins, err)
+		}
+		marker := ending(1, c.marker, record.Commit)
+		marker.TxnVersion = record.PerTxnEpochs
+		mustEnd(t, l, marker)
+		expectError(t, "after the marker", appendVerified(l, b, g), c.want)
+		if c.want == nil {
+			marker.ProducerEpoch++
+			mustEnd(t, l, marker)
+		}
 	}
 }
 
@@ -128,7 +184,7 @@ func TestVerificationsAreBounded(t *testing.T) {
 	b := transactional(t, 0, 0, 0, 1)
 	verify := func(pid, ms int64) error {
 		binary.BigEndian.PutUint64(b[record.ProducerIDAt:], uint64(pid))
-		_, _, err := l.Verify(b, ms)
+		_, _, err := l.Verify(b, false, ms)
 		return err
 	}
 	for pid := range int64(maxVerifications) {

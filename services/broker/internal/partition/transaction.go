@@ -6,13 +6,13 @@ import (
 )
 
 // Verify says whether a batch begins a producer's transaction here, and gives the guard that Append then wants, once the
-// transaction's coordinator was asked.
-func (p *Partition) Verify(batch record.Batch, nowMs int64) (g log.Guard, begins bool, err error) {
+// transaction's coordinator was asked. With ownEpoch each transaction of the producer has an epoch of its own.
+func (p *Partition) Verify(batch record.Batch, ownEpoch bool, nowMs int64) (g log.Guard, begins bool, err error) {
 	l, err := p.Leading(-1)
 	if err != nil {
 		return g, false, err
 	}
-	return l.Verify(batch, nowMs)
+	return l.Verify(batch, ownEpoch, nowMs)
 }
 
 // EndTransaction writes the marker that ends a producer's transaction, as AppendAsCoordinator of package log says. Like a batch

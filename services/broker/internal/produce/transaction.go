@@ -16,7 +16,8 @@ import (
 const (
 	// knowsAbortable is the first version of Produce with TRANSACTION_ABORTABLE (KIP-890).
 	knowsAbortable = 11
-	// addsPartitions is the first version whose clients leave it to leaders to add partitions to their transaction (KIP-890).
+	// addsPartitions is the first version whose clients leave it to leaders to add partitions to their transaction, and have an epoch
+	// of its own for each (KIP-890).
 	addsPartitions = 12
 )
 
@@ -60,7 +61,7 @@ func (s *Service) verify(ctx context.Context, p *produce, nowMs int64) {
 				continue
 			}
 			begins := false
-			p.permits[at].guard, begins, p.permits[at].err = hosted.Verify(b, nowMs)
+			p.permits[at].guard, begins, p.permits[at].err = hosted.Verify(b, t.Add, nowMs)
 			if begins && p.permits[at].err == nil {
 				begin = append(begin, txncheck.Partition{Topic: hosted.Topic.Name, ID: hosted.ID})
 				places = append(places, at)

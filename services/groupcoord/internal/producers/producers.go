@@ -24,8 +24,13 @@ type producer struct {
 }
 
 // Guard is the right to begin a producer's transaction in the shard, once its coordinator has said that the shard belongs to it. It
-// is void once a transaction of the producer has ended or begun since.
-type Guard struct{ waits int }
+// is void once a transaction of the producer has begun, or one that may be this one has ended.
+type Guard struct {
+	waits int
+	epoch int16
+	// ownEpoch says that no other transaction has the epoch.
+	ownEpoch bool
+}
 
 // Set is all producers of a shard.
 type Set struct {
@@ -52,7 +57,10 @@ func (s *Set) ReplayMarker(p coordinator.Producer, m record.Marker) {
 	known := s.known[p.ID]
 	known.epoch, known.coordinatorEpoch, known.open = p.Epoch, m.CoordinatorEpoch, false
 	s.known[p.ID] = known
-	delete(s.guards, p.ID)
+	// The marker of a transaction that was decided while the next one began, which has an epoch of its own, says nothing of that.
+	if g := s.guards[p.ID]; g != nil && !(g.ownEpoch && g.epoch >= p.Epoch) {
+		delete(s.guards, p.ID)
+	}
 }
 
 // Check says whether records of a producer may be written: the error wraps kerr.InvalidProducerEpoch for one that is fenced. begins
@@ -65,11 +73,12 @@ func (s *Set) Check(p coordinator.Producer) (begins bool, err error) {
 	return !known.open || known.epoch != p.Epoch, nil
 }
 
-// Guard gives the right to begin the producer's transaction, should its coordinator allow it. It is to be given back with Release.
-func (s *Set) Guard(p coordinator.Producer) *Guard {
+// Guard gives the right to begin the producer's transaction, should its coordinator allow it. With ownEpoch each transaction of the
+// producer has an epoch of its own, and its marker a greater one. The guard is to be given back with Release.
+func (s *Set) Guard(p coordinator.Producer, ownEpoch bool) *Guard {
 	g := s.guards[p.ID]
-	if g == nil {
-		g = &Guard{}
+	if g == nil || g.epoch != p.Epoch || g.ownEpoch != ownEpoch {
+		g = &Guard{epoch: p.Epoch, ownEpoch: ownEpoch}
 		s.guards[p.ID] = g
 	}
 	g.waits++

@@ -68,24 +68,39 @@ func TestWhichEndingsAreTaken(t *testing.T) {
 
 func TestGuards(t *testing.T) {
 	s := NewSet()
-	g := s.Guard(first)
-	if again := s.Guard(first); again != g {
+	g := s.Guard(first, false)
+	if again := s.Guard(first, false); again != g {
 		t.Error("two guards of one producer")
 	}
 	if !s.Release(first, g) || !s.Release(first, g) {
 		t.Error("a guard does not hold")
 	}
-	if s.Guard(first) == g {
+	if s.Guard(first, false) == g {
 		t.Error("a guard outlives those who waited with it")
 	}
 	for what, void := range map[string]func(){
 		"a marker": func() { s.ReplayMarker(first, record.Marker{}) }, "a beginning": func() { s.Replay(first, 1000) },
 	} {
-		g := s.Guard(first)
+		g := s.Guard(first, false)
 		void()
-		if next := s.Guard(first); s.Release(first, g) || !s.Release(first, next) {
+		if next := s.Guard(first, false); s.Release(first, g) || !s.Release(first, next) {
 			t.Errorf("after %s: the guard from before holds, or the next one does not", what)
 		}
+	}
+}
+
+// Where each transaction has an epoch of its own, the next one may be added to while the last one's markers are written.
+func TestAMarkerOfTheTransactionBeforeVoidsNothing(t *testing.T) {
+	s := NewSet()
+	g := s.Guard(second, true)
+	s.ReplayMarker(second, record.Marker{}) // of the transaction that had the epoch before
+	if !s.Release(second, g) {
+		t.Error("the guard does not hold")
+	}
+	g = s.Guard(second, true)
+	s.ReplayMarker(coordinator.Producer{ID: 7, Epoch: 3}, record.Marker{})
+	if s.Release(second, g) {
+		t.Error("the guard outlives its transaction")
 	}
 }
 

@@ -46,10 +46,8 @@ func (m *Machine) TxnOffsetCommit(now time.Time, t coordinator.Ticket, req *kmsg
 	case err != nil:
 		o.Answer(t, groupapi.Refuse(req, groupapi.Code(err)))
 	case begins && m.settings.Broker.Bool("transaction.partition.verification.enable"):
-		v := &Verification{
-			TransactionalID: req.TransactionalID, Producer: p, Add: req.Version >= commitAddsPartition,
-			ticket: t, req: req, guard: m.producers.Guard(p),
-		}
+		add := req.Version >= commitAddsPartition
+		v := &Verification{TransactionalID: req.TransactionalID, Producer: p, Add: add, ticket: t, req: req, guard: m.producers.Guard(p, add)}
 		m.verifying[v] = true
 		o.Job(v)
 	default:
@@ -70,8 +68,10 @@ func (m *Machine) Verified(now time.Time, v *Verification, err error) coordinato
 	switch {
 	case err != nil:
 		err = toCommitter(err, v.req.Version)
-	case fenced == nil && begins && !holds:
-		err = kerr.InvalidTxnState // it was ended meanwhile
+	case fenced == nil && begins && !holds && !v.Add:
+		// It was ended meanwhile. Where the coordinator adds partitions each transaction has an epoch of its own, by which Check would know;
+		// the marker that came was that of the last one, which the coordinator has waited for.
+		err = kerr.InvalidTxnState
 	}
 	if err != nil {
 		o.Answer(v.ticket, groupapi.Refuse(v.req, groupapi.Code(err)))
