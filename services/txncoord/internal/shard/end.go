@@ -76,8 +76,12 @@ func (t *transaction) judgeVerifiedEnd(q *kmsg.EndTxnRequest) (done bool, code *
 	switch {
 	case ended && (rotated || int(q.ProducerEpoch)+1 == int(t.Epoch)):
 		return t.judgeRetry(q)
-	case q.ProducerID != t.ProducerID || q.ProducerEpoch != t.Epoch || t.State.Decided():
+	case q.ProducerID != t.ProducerID || q.ProducerEpoch != t.Epoch:
 		return false, kerr.ProducerFenced
+	case t.State.Decided():
+		// The client has gone on to its next transaction while the markers of this one are written. Kafka answers PRODUCER_FENCED, which
+		// ends a client for having aborted at once, as it may when its group rebalances.
+		return false, kerr.ConcurrentTransactions
 	case t.State != schema.Ongoing && q.Commit:
 		return false, kerr.InvalidTxnState
 	}

@@ -90,7 +90,7 @@ func TestEndOfVerifiedTransactions(t *testing.T) {
 		{"Ongoing", ongoing, future, true, kerr.ProducerFenced, false},
 		{"PrepareCommit", decided(true), retry, true, kerr.ConcurrentTransactions, false},
 		{"PrepareCommit", decided(true), retry, false, kerr.InvalidTxnState, false},
-		{"PrepareCommit", decided(true), current, true, kerr.ProducerFenced, false},
+		{"PrepareCommit", decided(true), current, true, kerr.ConcurrentTransactions, false},
 		{"PrepareAbort", decided(false), retry, false, kerr.ConcurrentTransactions, false},
 		{"PrepareAbort", decided(false), retry, true, kerr.InvalidTxnState, false},
 		{"CompleteCommit", complete(true), retry, true, nil, false},
