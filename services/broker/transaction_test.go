@@ -450,3 +450,47 @@ func TestMarkersThatAreRefused(t *testing.T) {
 		t.Errorf("producers %+v", p.ActiveProducers)
 	}
 }
+
+// TestTransactionsThroughFailover changes the leader between data and marker, with readers of what is committed at a follower.
+func TestTransactionsThroughFailover(t *testing.T) {
+	c := startMembers(t, 3, "transaction.partition.verification.enable", "false")
+	id := c.create("a", 1, "min.insync.replicas", "2")
+	c.dial(1).wantErrors(txnProduce(13, "", id, txnBatch(0, 0, "aborted")), nil)
+	c.dial(1).mustMark(end{epoch: 1, coordinator: 3, version: 2}, "a", 0)
+	c.dial(1).wantErrors(txnProduce(13, "", id, txnBatch(1, 0, "committed")), nil)
+	c.awaitCommitted(id, 3, 1, 2, 3)
+
+	follower := c.dial(3)
+	wait := committed(17, 20_000, 1, fetchPartition{"", id, 0, 2})
+	wait.SessionEpoch = -1
+	began := time.Now()
+	sent := follower.send(wait)
+	c.stop(1)
+	c.elect(id, 2, 2, 3)
+	leader := c.dial(2)
+	leader.wantErrors(txnProduce(13, "", id, txnBatch(0, 1, "zombie")), kerr.InvalidProducerEpoch)
+	if err := leader.mark(end{epoch: 2, coordinator: 2, version: 2}, "a", 0)[0]; err != kerr.TransactionCoordinatorFenced {
+		t.Errorf("a coordinator from before: %v", err)
+	}
+	leader.wantErrors(txnProduce(13, "", id, txnBatch(1, 1, "by the next leader")), nil)
+	leader.mustMark(end{epoch: 2, coordinator: 3, commit: true, version: 2}, "a", 0)
+	got := follower.receive(wait, sent).(*kmsg.FetchResponse).Topics[0].Partitions[0]
+	for got.LastStableOffset < 5 && time.Since(began) < 15*time.Second { // the change of leader ends a wait too
+		got = follower.fetchOne(wait)
+	}
+	if read := readCommitted(t, &got); !slices.Equal(read, []string{"committed", "by the next leader"}) {
+		t.Errorf("the follower's reader finds %q, %+v", read, got)
+	}
+	c.start(1)
+	c.awaitISR(id, 1, 2, 3)
+	c.awaitCommitted(id, 5, 1, 2, 3)
+	c.sameLogs("a", 1, 2, 3)
+	all := committed(17, 0, 1, fetchPartition{"", id, 0, 0})
+	all.SessionEpoch = -1
+	for node := range c.members {
+		p := c.dial(node).fetchOne(all)
+		if read := readCommitted(t, &p); !slices.Equal(read, []string{"committed", "by the next leader"}) || p.LastStableOffset != 5 || len(p.AbortedTransactions) != 1 {
+			t.Errorf("node %d: %q, %+v", node, read, p)
+		}
+	}
+}
