@@ -43,6 +43,7 @@ var (
 	logSegments     = describe("kafka_log_log_numlogsegments", "Segments of a log.", "topic", "partition")
 	logStart        = describe("kafka_log_log_logstartoffset", "First offset of a log.", "topic", "partition")
 	logEnd          = describe("kafka_log_log_logendoffset", "Offset that the next record gets.", "topic", "partition")
+	stableLag       = describe("kafka_cluster_partition_laststableoffsetlag", "Committed records that an open transaction keeps from readers of what is committed.", "topic", "partition")
 	leaderRate      = describe("kafka_server_leaderreplication_byte_rate", "Bytes per second of throttled replicas that followers fetched here.")
 	followerRate    = describe("kafka_server_followerreplication_byte_rate", "Bytes per second of throttled replicas that were fetched.")
 	moveRate        = describe("kafka_server_alterlogdirsreplication_byte_rate", "Bytes per second that replicas moved between log directories.")
@@ -88,6 +89,7 @@ func (c *collector) Collect(out chan<- prometheus.Metric) {
 			gauge(logSegments, int64(l.SegmentCount()), t.Name, id)
 			gauge(logStart, l.StartOffset(), t.Name, id)
 			gauge(logEnd, l.EndOffset(), t.Name, id)
+			gauge(stableLag, max(l.HighWatermark()-l.StableOffset(), 0), t.Name, id)
 		}
 	}
 	gauge(partitionCount, hosted)

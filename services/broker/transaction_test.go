@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 	"go.uber.org/zap/zaptest"
@@ -377,6 +378,26 @@ func readCommitted(t testing.TB, p *kmsg.FetchResponseTopicPartition) (got []str
 	return got
 }
 
+// stableLag is the metric of partition 0 of a topic.
+func (b *testBroker) stableLag(topic string) float64 {
+	b.t.Helper()
+	metrics := prometheus.NewRegistry()
+	metrics.MustRegister(&collector{b.parts, b.logs, b.fetches, b.moves, b.throttles})
+	families, err := metrics.Gather()
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	for _, f := range families {
+		for _, m := range f.GetMetric() {
+			if f.GetName() == "kafka_cluster_partition_laststableoffsetlag" && m.GetLabel()[1].GetValue() == topic {
+				return m.GetGauge().GetValue()
+			}
+		}
+	}
+	b.t.Fatal("no such metric")
+	return 0
+}
+
 func TestReadersOfWhatIsCommitted(t *testing.T) {
 	b := startBroker(t)
 	id := b.createTopic("a", 1)
@@ -404,6 +425,9 @@ func TestReadersOfWhatIsCommitted(t *testing.T) {
 	}
 	if got := latest(0); got != 6 {
 		t.Errorf("latest offset %d", got)
+	}
+	if got := b.stableLag("a"); got != 3 {
+		t.Errorf("%v records are kept from readers", got)
 	}
 	// The marker shows more than its own size: a reader who waits for that gets it at once.
 	q := committed(12, 20_000, 140, fetchPartition{topic: "a", offset: 3})
