@@ -12,6 +12,7 @@ type Ending struct {
 
 // PerTxnEpochs is the first transaction.version in which each transaction has a producer epoch of its own (KIP-890).
 const PerTxnEpochs = 2
+
 // Batch is the control batch of the ending, as EndTransaction makes it.
 func (e Ending) Batch(timestampMs int64) Batch {
 	return EndTransaction(e.Marker, e.ProducerID, e.ProducerEpoch, timestampMs)

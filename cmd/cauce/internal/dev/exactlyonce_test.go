@@ -47,7 +47,7 @@ func copyExactlyOnce(t *testing.T, options ...kgo.Opt) {
 	for worker := range 2 {
 		session, err := kgo.NewGroupTransactSession(append(options, kgo.SeedBrokers(c.Bootstrap), kgo.MetadataMinAge(10*time.Millisecond),
 			kgo.TransactionalID(fmt.Sprint("copy-", worker)), kgo.ConsumerGroup("g"), kgo.ConsumeTopics("in"), kgo.DefaultProduceTopic("out"),
-			kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.RequireStableFetchOffsets(), kgo.FetchMaxPartitionBytes(500),
+			kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.FetchMaxPartitionBytes(500),
 			kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()))...)
 		if err != nil {
 			t.Fatal(err)
