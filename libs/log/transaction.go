@@ -106,17 +106,6 @@ func (s *producers) checkVerified(b record.Batch, g Guard) error {
 	return nil
 }
 
-// verifyingNext is what is being verified of the transaction after the one that the marker ends, and holds when the marker is
-// written: where each transaction has an epoch of its own, the next one has the marker's. Its coordinator may have been asked until
-// the marker was there.
-func (s *producers) verifyingNext(b record.Batch, w writer) (v verification, ok bool) {
-	if !b.IsControl() || w.txnVersion < record.PerTxnEpochs {
-		return v, false
-	}
-	v, ok = s.verifying[b.ProducerID()]
-	return v, ok && v.epoch >= b.ProducerEpoch()
-}
-
 // dropVerification forgets what was verified before a marker of the epoch. The marker of a transaction that was decided while the next
 // one began, which has an epoch of its own, says nothing of that.
 func (s *producers) dropVerification(id int64, markerEpoch int16) {

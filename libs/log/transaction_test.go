@@ -101,35 +101,6 @@ func TestAMarkerOvertakesAVerification(t *testing.T) {
 	}
 }
 
-// Where each transaction has an epoch of its own, the next one may be asked about while the marker of the last one is on its way.
-func TestAMarkerLeavesTheNextTransactionsVerification(t *testing.T) {
-	marker := ending(1, 1, record.Commit)
-	marker.TxnVersion = record.PerTxnEpochs
-	for _, writes := range []bool{true, false} { // or only takes part
-		l := openNew(t, nil)
-		old := mustVerify(t, l, transactional(t, 1, 0, 0, 1))
-		if writes {
-			if err := appendVerified(l, transactional(t, 1, 0, 0, 1), old); err != nil {
-				t.Fatal(err)
-			}
-		}
-		next := mustVerify(t, l, transactional(t, 1, 1, 0, 1))
-		mustEnd(t, l, marker)
-		if err := appendVerified(l, transactional(t, 1, 0, 1, 1), old); err == nil {
-			t.Error("the old one goes on")
-		}
-		if err := appendVerified(l, transactional(t, 1, 1, 0, 1), next); err != nil {
-			t.Error(err)
-		}
-	}
-	l := openNew(t, nil)
-	old := mustVerify(t, l, transactional(t, 1, 0, 0, 1))
-	mustEnd(t, l, marker)
-	if err := appendVerified(l, transactional(t, 1, 0, 0, 1), old); err == nil {
-		t.Error("a transaction begins after its marker")
-	}
-}
-
 // Where each transaction has an epoch of its own, the next one may be added to while the last one's markers are written.
 func TestAMarkerOfTheTransactionBeforeVoidsNothing(t *testing.T) {
 	l := openNew(t, nil)
