@@ -2,6 +2,7 @@ package anywhere
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -14,6 +15,10 @@ const (
 	brokerEndpoints     = 1
 	controllerEndpoints = 2
 )
+
+// RolesTag is the tagged field of a DescribeCluster response's broker that has the node's roles, comma-separated; it is Cauce's
+// own, and clients that do not know it pass over it.
+const RolesTag = 0x63617563 // "cauc"
 
 // DescribeCluster (key 60), versions 0 to 2 (KIP-700).
 //
@@ -38,6 +43,7 @@ func (h *handlers) describeCluster(r *server.Request, q *kmsg.DescribeClusterReq
 		}
 		b := kmsg.NewDescribeClusterResponseBroker()
 		b.NodeID, b.Host, b.Port, b.Rack, b.IsFenced = n.ID, l.Host, int32(l.Port), textOrNull(n.Rack), n.Fenced
+		b.UnknownTags.Set(RolesTag, []byte(strings.Join(n.Roles, ",")))
 		resp.Brokers = append(resp.Brokers, b)
 	}
 	if q.IncludeClusterAuthorizedOperations {

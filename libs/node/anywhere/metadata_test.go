@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -246,13 +247,23 @@ func load(t testing.TB, set ...string) config.Values {
 }
 
 func TestDescribeCluster(t *testing.T) {
-	c := serve(t, newFake(t))
+	f := newFake(t)
+	c, image := serve(t, f), f.Image()
 	for version := range int16(3) {
 		q := &kmsg.DescribeClusterRequest{EndpointType: 1, IncludeClusterAuthorizedOperations: true, IncludeFencedBrokers: true}
 		resp := ask[*kmsg.DescribeClusterResponse](c, q, version)
 		var got []string
 		for _, b := range resp.Brokers {
 			got = append(got, fmt.Sprintf("%d %s:%d %v", b.NodeID, b.Host, b.Port, b.IsFenced))
+			n, _ := image.Node(b.NodeID)
+			b.UnknownTags.Each(func(tag uint32, roles []byte) {
+				if tag != RolesTag || string(roles) != strings.Join(n.Roles, ",") || len(roles) == 0 {
+					t.Errorf("tag %x: %q", tag, roles)
+				}
+			})
+			if b.UnknownTags.Len() != 1 {
+				t.Errorf("node %d has %d tags", b.NodeID, b.UnknownTags.Len())
+			}
 		}
 		want := []string{"1 host1:9091 false", "2 host2:9092 false"}
 		if version >= 2 {

@@ -18,6 +18,7 @@ import (
 	"github.com/cauce-stream/cauce/cmd/cauce/internal/cli/group"
 	"github.com/cauce-stream/cauce/cmd/cauce/internal/cli/logfiles"
 	"github.com/cauce-stream/cauce/cmd/cauce/internal/cli/node"
+	"github.com/cauce-stream/cauce/cmd/cauce/internal/cli/partition"
 	"github.com/cauce-stream/cauce/cmd/cauce/internal/cli/plugins"
 	"github.com/cauce-stream/cauce/cmd/cauce/internal/cli/produce"
 	"github.com/cauce-stream/cauce/cmd/cauce/internal/cli/quorum"
@@ -71,7 +72,7 @@ func newRoot(s *session.Session) *cobra.Command {
 	root.SetErr(s.Err)
 	root.SetUsageTemplate(usageTemplate)
 	addGroup(root, "Topics and records", topic.Command(s), produce.Command(s), consume.Command(s), bench.Command(s))
-	addGroup(root, "Cluster", cluster.Command(s), node.Command(s), quorum.Command(s), group.Command(s), txn.Command(s), configs.Command(s))
+	addGroup(root, "Cluster", cluster.Command(s), node.Command(s), partition.Command(s), quorum.Command(s), group.Command(s), txn.Command(s), configs.Command(s))
 	addGroup(root, "Server", dev.Command(s), plugins.Command(s), logfiles.Command(s))
 	root.AddCommand(versionCommand(s))
 	root.InitDefaultHelpCmd()

@@ -10,6 +10,7 @@ import (
 	"net"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/twmb/franz-go/pkg/kadm"
@@ -19,6 +20,7 @@ import (
 
 	"github.com/cauce-stream/cauce/cmd/cauce/internal/cli/exit"
 	"github.com/cauce-stream/cauce/cmd/cauce/internal/cli/output"
+	"github.com/cauce-stream/cauce/cmd/cauce/internal/cli/roles"
 	"github.com/cauce-stream/cauce/cmd/cauce/internal/cli/session"
 )
 
@@ -44,6 +46,15 @@ type cluster struct {
 	Nodes         []node    `json:"nodes"`
 	FeaturesEpoch int64     `json:"features_epoch"` // -1: unknown
 	Features      []feature `json:"features"`
+	Partitions    health    `json:"partitions"`
+}
+
+// health counts partitions.
+type health struct {
+	All      int `json:"all"`
+	Offline  int `json:"offline"`          // without a leader
+	Under    int `json:"under_replicated"` // with fewer replicas in sync than they have
+	BelowMin int `json:"below_min_isr"`    // with fewer in sync than min.insync.replicas
 }
 
 type node struct {
@@ -52,6 +63,10 @@ type node struct {
 	Port   int32  `json:"port"`
 	Rack   string `json:"rack,omitempty"`
 	Fenced bool   `json:"fenced"`
+	// Roles are unknown, and absent, of a cluster that does not tell them.
+	Roles    []string `json:"roles,omitempty"`
+	Replicas int      `json:"replicas"`
+	Leads    int      `json:"leads"` // partitions
 }
 
 type feature struct {
@@ -64,7 +79,7 @@ type feature struct {
 func describe(s *session.Session) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "describe",
-		Short:   "Show the cluster's id, nodes, controller and features",
+		Short:   "Show the cluster's id, nodes, partitions in trouble, controller and features",
 		Example: "  cauce cluster describe -b localhost:9092",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -105,7 +120,7 @@ func load(ctx context.Context, client *kgo.Client) (cluster, error) {
 	}
 	c := cluster{ID: response.ClusterID, Controller: response.ControllerID, Nodes: []node{}, FeaturesEpoch: -1, Features: []feature{}}
 	for _, broker := range response.Brokers {
-		n := node{ID: broker.NodeID, Host: broker.Host, Port: broker.Port, Fenced: broker.IsFenced}
+		n := node{ID: broker.NodeID, Host: broker.Host, Port: broker.Port, Fenced: broker.IsFenced, Roles: roles.Of(broker)}
 		if broker.Rack != nil {
 			n.Rack = *broker.Rack
 		}
@@ -113,7 +128,11 @@ func load(ctx context.Context, client *kgo.Client) (cluster, error) {
 	}
 	slices.SortFunc(c.Nodes, func(a, b node) int { return cmp.Compare(a.ID, b.ID) })
 
-	versions, err := kadm.NewClient(client).ApiVersions(ctx)
+	admin := kadm.NewClient(client)
+	if err := c.count(ctx, admin); err != nil {
+		return cluster{}, err
+	}
+	versions, err := admin.ApiVersions(ctx)
 	if err != nil {
 		return cluster{}, err
 	}
@@ -124,6 +143,69 @@ func load(ctx context.Context, client *kgo.Client) (cluster, error) {
 		}
 	}
 	return c, nil
+}
+
+// count looks at every partition.
+func (c *cluster) count(ctx context.Context, admin *kadm.Client) error {
+	topics, err := admin.ListTopicsWithInternal(ctx)
+	if err != nil {
+		return exit.Answer(err, "")
+	}
+	needed, err := minISR(ctx, admin, topics)
+	if err != nil {
+		return err
+	}
+	at := map[int32]*node{}
+	for i := range c.Nodes {
+		at[c.Nodes[i].ID] = &c.Nodes[i]
+	}
+	for _, t := range topics {
+		for _, p := range t.Partitions {
+			c.Partitions.add(p, needed[t.Topic])
+			for _, id := range p.Replicas {
+				if n := at[id]; n != nil {
+					n.Replicas++
+				}
+			}
+			if n := at[p.Leader]; n != nil {
+				n.Leads++
+			}
+		}
+	}
+	return nil
+}
+
+func (h *health) add(p kadm.PartitionDetail, needed int) {
+	h.All++
+	if p.Leader < 0 {
+		h.Offline++
+	}
+	if len(p.ISR) < len(p.Replicas) {
+		h.Under++
+	}
+	if len(p.ISR) < min(needed, len(p.Replicas)) || p.Leader < 0 {
+		h.BelowMin++
+	}
+}
+
+// minISR is min.insync.replicas of each topic.
+func minISR(ctx context.Context, admin *kadm.Client, topics kadm.TopicDetails) (map[string]int, error) {
+	needed := map[string]int{}
+	if len(topics) == 0 {
+		return needed, nil
+	}
+	configs, err := admin.DescribeTopicConfigs(ctx, topics.Names()...)
+	if err != nil {
+		return nil, exit.Answer(err, "")
+	}
+	for _, topic := range configs {
+		for _, c := range topic.Configs {
+			if c.Key == "min.insync.replicas" {
+				needed[topic.Name], _ = strconv.Atoi(c.MaybeValue()) // 0, which asks for nothing, if it is no number
+			}
+		}
+	}
+	return needed, nil
 }
 
 func features(answer *kmsg.ApiVersionsResponse) (epoch int64, all []feature) {
@@ -155,13 +237,20 @@ func (c cluster) write(w io.Writer) error {
 		return err
 	}
 	fmt.Fprintln(w)
-	nodes := output.NewTable(output.Right("NODE"), output.Left("ADDRESS"), output.Left("RACK"), output.Left("STATE"))
+	counts := output.NewTable(output.Right("PARTITIONS"), output.Right("OFFLINE"), output.Right("UNDER-REPLICATED"), output.Right("BELOW MIN ISR"))
+	counts.Row(c.Partitions.All, c.Partitions.Offline, c.Partitions.Under, c.Partitions.BelowMin)
+	if err := counts.Write(w); err != nil {
+		return err
+	}
+	fmt.Fprintln(w)
+	nodes := output.NewTable(output.Right("NODE"), output.Left("ADDRESS"), output.Left("RACK"), output.Left("ROLES"), output.Left("STATE"),
+		output.Right("REPLICAS"), output.Right("LEADS"))
 	for _, n := range c.Nodes {
 		state := "active"
 		if n.Fenced {
 			state = "fenced"
 		}
-		nodes.Row(n.ID, net.JoinHostPort(n.Host, strconv.Itoa(int(n.Port))), n.Rack, state)
+		nodes.Row(n.ID, net.JoinHostPort(n.Host, strconv.Itoa(int(n.Port))), n.Rack, strings.Join(n.Roles, ","), state, n.Replicas, n.Leads)
 	}
 	if err := nodes.Write(w); err != nil || len(c.Features) == 0 {
 		return err

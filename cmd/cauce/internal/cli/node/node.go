@@ -20,10 +20,10 @@ import (
 
 // Command returns `cauce node`.
 func Command(s *session.Session) *cobra.Command {
-	cmd := &cobra.Command{Use: "node", Aliases: []string{"nodes"}, Short: "List and describe nodes"}
+	cmd := &cobra.Command{Use: "node", Aliases: []string{"nodes"}, Short: "List, describe and drain nodes"}
 	s.BindConnection(cmd)
 	s.BindOutput(cmd)
-	cmd.AddCommand(list(s), describe(s))
+	cmd.AddCommand(list(s), describe(s), drain(s))
 	return cmd
 }
 
@@ -37,11 +37,11 @@ type node struct {
 	Leads    int    `json:"leads"`       // partitions
 	Behind   int    `json:"out_of_sync"` // replicas that are not in sync
 
-	partitions []partition
+	partitions []held
 }
 
-// partition is a replica that a node has.
-type partition struct {
+// held is a replica that a node has.
+type held struct {
 	Topic     string `json:"topic"`
 	Partition int32  `json:"partition"`
 	Leader    int32  `json:"leader"` // -1: none
@@ -56,7 +56,7 @@ func load(ctx context.Context, admin *kadm.Client, described *kmsg.DescribeClust
 	}
 	var nodes []node
 	for _, b := range described.Brokers {
-		n := node{ID: b.NodeID, Address: net.JoinHostPort(b.Host, strconv.Itoa(int(b.Port))), State: "active", partitions: []partition{}}
+		n := node{ID: b.NodeID, Address: net.JoinHostPort(b.Host, strconv.Itoa(int(b.Port))), State: "active", partitions: []held{}}
 		if b.Rack != nil {
 			n.Rack = *b.Rack
 		}
@@ -66,7 +66,7 @@ func load(ctx context.Context, admin *kadm.Client, described *kmsg.DescribeClust
 		for _, t := range topics.Sorted() {
 			for _, p := range t.Partitions.Sorted() {
 				if slices.Contains(p.Replicas, n.ID) {
-					n.add(partition{Topic: t.Topic, Partition: p.Partition, Leader: p.Leader, InSync: slices.Contains(p.ISR, n.ID)})
+					n.add(held{Topic: t.Topic, Partition: p.Partition, Leader: p.Leader, InSync: slices.Contains(p.ISR, n.ID)})
 				}
 			}
 		}
@@ -76,7 +76,7 @@ func load(ctx context.Context, admin *kadm.Client, described *kmsg.DescribeClust
 	return nodes, nil
 }
 
-func (n *node) add(p partition) {
+func (n *node) add(p held) {
 	n.partitions = append(n.partitions, p)
 	n.Replicas++
 	if p.Leader == n.ID {
@@ -160,7 +160,7 @@ func write(s *session.Session, n node) error {
 	if s.Format == output.JSON {
 		return output.WriteJSON(s.Out, struct {
 			node
-			Partitions []partition `json:"partitions"`
+			Partitions []held `json:"partitions"`
 		}{n, n.partitions})
 	}
 	fields := output.NewTable(output.Left(""), output.Left(""))
