@@ -17,6 +17,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/cauce-stream/cauce/libs/coordinator"
+	"github.com/cauce-stream/cauce/libs/coordinator/placement"
 	"github.com/cauce-stream/cauce/libs/coordinator/shardlog"
 	"github.com/cauce-stream/cauce/libs/coordinator/txncheck"
 	"github.com/cauce-stream/cauce/libs/kafka/configkeys"
@@ -48,15 +49,16 @@ type Deps struct {
 
 // Service is the coordinator of one node.
 type Service struct {
-	cfg     Config
-	log     *zap.Logger
-	plugins *host.Host
-	asker   *assign.Asker
-	meter   *lag.Meter
-	shards  *shardlog.Log
-	checker *txncheck.Checker
-	runtime *coordinator.Runtime[*shard.Machine]
-	metrics *metrics
+	cfg       Config
+	log       *zap.Logger
+	plugins   *host.Host
+	asker     *assign.Asker
+	meter     *lag.Meter
+	shards    *shardlog.Log
+	checker   *txncheck.Checker
+	runtime   *coordinator.Runtime[*shard.Machine]
+	placement placement.Placement
+	metrics   *metrics
 
 	node *node.Node
 	view atomic.Pointer[view]
@@ -107,6 +109,7 @@ func New(cfg Config, deps Deps) (*Service, error) {
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("groupcoord: %w", err), s.Close())
 	}
+	s.placement = placement.Placement{Topic: metadata.ConsumerOffsetsTopic, NodeID: cfg.NodeID, Shards: s.runtime}
 	return s, nil
 }
 
@@ -131,7 +134,7 @@ func (s *Service) Serve(n *node.Node, router *server.Router) {
 // update shows the shards a new image: those that are another's by it go first, as an image may be shown to an owner only.
 func (s *Service) update(im *metadata.Image, d *metadata.Delta) {
 	before := s.view.Load()
-	s.release(before.image, d)
+	s.placement.Release(before.image, d)
 	news := shard.NewsOf(before.image, d)
 	news.Since = before.shown
 	v := &view{im, before.settings, before.shown}
@@ -148,38 +151,7 @@ func (s *Service) update(im *metadata.Image, d *metadata.Delta) {
 			return m.OnImage(now, v.image, v.settings, news)
 		})
 	}
-	s.own(im, s.node.Epoch())
-}
-
-// release gives up the shards that are another's since the image before, and all when their topic was deleted.
-func (s *Service) release(before *metadata.Image, d *metadata.Delta) {
-	for _, t := range d.DeletedTopics {
-		if t.Name != metadata.ConsumerOffsetsTopic {
-			continue
-		}
-		for id, owned := range before.Shards(t.Name) {
-			s.runtime.Release(id, owned.Epoch)
-		}
-	}
-	for _, c := range d.ChangedShards {
-		if c.Topic == metadata.ConsumerOffsetsTopic && c.Owner != s.cfg.NodeID {
-			s.runtime.Release(c.Partition, c.Epoch)
-		}
-	}
-}
-
-// own takes the shards that belong to the registration of that epoch. Those in an image from before it belong to the process that
-// was this node then. They cannot be taken over under their epoch: batches are numbered within it, so that a fence might be
-// taken for that process's last batch, which would be lost to who loads up to the fence.
-func (s *Service) own(im *metadata.Image, registration int64) {
-	if self, ok := im.Node(s.cfg.NodeID); !ok || self.Epoch != registration {
-		return
-	}
-	for id, owned := range im.Shards(metadata.ConsumerOffsetsTopic) {
-		if owned.Owner == s.cfg.NodeID {
-			s.runtime.Own(id, owned.Epoch)
-		}
-	}
+	s.placement.Own(im, s.node.Epoch())
 }
 
 // concernsGroups says whether a coordinator's settings may come from a resource.

@@ -78,22 +78,22 @@ func TestShardsOfTheProcessBeforeAreNotTaken(t *testing.T) {
 	c.apply(c.registers(10), c.gives(thisNode, 5))
 	c.show(s, c.apply(c.gives(thisNode, 6)))
 	s.wantEpoch(t, 0)
-	s.own(c.image, 11)
+	s.placement.Own(c.image, 11)
 	s.wantEpoch(t, 0)
-	s.own(c.image, 10)
+	s.placement.Own(c.image, 10)
 	s.wantEpoch(t, 6)
 }
 
 func TestShardsAreGivenUp(t *testing.T) {
 	c, s := newCluster(t), newService(t)
 	c.apply(c.registers(10), c.gives(thisNode, 5))
-	s.own(c.image, 10)
+	s.placement.Own(c.image, 10)
 	s.wantEpoch(t, 5)
 	c.show(s, c.apply(c.gives(metadata.NoOwner, 6)))
 	s.wantEpoch(t, 0)
 
 	c.show(s, c.apply(c.gives(thisNode, 7)))
-	s.own(c.image, 10)
+	s.placement.Own(c.image, 10)
 	s.wantEpoch(t, 7)
 	c.show(s, c.apply(&metadatapb.Record{Record: &metadatapb.Record_RemoveTopic{RemoveTopic: &metadatapb.RemoveTopicRecord{TopicId: c.topic[:]}}}))
 	s.wantEpoch(t, 0)
