@@ -37,10 +37,11 @@ func TestPartitionMovesUnderLoad(t *testing.T) {
 		}
 		return err
 	})
-	before, err := partition(t.Context(), admin, "orders")
-	if err != nil {
-		t.Fatal(err)
-	}
+	var before kadm.PartitionDetail
+	eventually(t, "every node knows orders", func(ctx context.Context) (err error) {
+		before, err = partition(ctx, admin, "orders")
+		return err
+	})
 	var others []int32
 	for id := int32(1); id <= 4; id++ {
 		if !slices.Contains(before.Replicas, id) {
