@@ -55,7 +55,7 @@ alone, so that cluster partition can cut one node off from another; --network lo
 	flags.IntVar(&shape.Controllers, "controllers", 1, "controllers: 1, 3 or 5")
 	flags.IntVar(&shape.Brokers, "brokers", 1, "brokers, 1 at least")
 	flags.IntVar(&shape.Groupcoords, "groupcoords", 1, "coordinators of consumer groups")
-	flags.IntVar(&shape.Txncoords, "txncoords", 0, "coordinators of transactions")
+	flags.IntVar(&shape.Txncoords, "txncoords", 1, "coordinators of transactions")
 	flags.IntVar(&shape.Connects, "connects", 0, "nodes that run connectors")
 	flags.IntVar(&shape.BasePort, "base-port", 19092, "the first of the `PORT`s that the cluster takes, one after the other")
 	flags.StringArrayVar(&shape.Settings, "set", nil, "set a key of every node, as `KEY=VALUE`; may be repeated")
