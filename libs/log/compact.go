@@ -24,6 +24,7 @@ type Cleanable struct {
 	DirtyBytes       int64 // from FirstDirty up to FirstUncleanable
 	OverdueMs        int64 // by how long max.compaction.lag.ms is exceeded; 0 when it is not
 	HorizonDue       bool  // marks of deleted keys have outlived delete.retention.ms
+	HorizonUnknown   bool  // since the log was opened: FindHorizon tells
 }
 
 // DirtyRatio is the share of what may be compacted that was not yet, from 0 to 1 (min.cleanable.dirty.ratio).
@@ -122,6 +123,7 @@ func (l *Log) cleanable(nowMs int64) (found Cleanable, segs []*segment, err erro
 	found.FirstUncleanable = segs[n].base
 	found.FirstDirty = min(found.FirstDirty, found.FirstUncleanable)
 	horizon := l.horizonMs.Load()
+	found.HorizonUnknown = horizon == unknownMs && found.CleanBytes > 0
 	found.HorizonDue = horizon != unknownMs && horizon <= nowMs && found.CleanBytes > 0
 	return found, segs[:n+1], nil
 }

@@ -165,14 +165,38 @@ func TestTombstonesLast(t *testing.T) {
 			t.Errorf("%+v, %v", found, err)
 		}
 	}
-	if found, err := l.Cleanable(first + 5000); err != nil || !found.HorizonDue {
+	l = reopenCompacted(t, l) // which does not know it any more
+	if found, err := l.Cleanable(first + 5000); err != nil || found.HorizonDue || !found.HorizonUnknown {
 		t.Errorf("%+v, %v", found, err)
+	}
+	if err := l.FindHorizon(func(int) error { return nil }); err != nil {
+		t.Fatal(err)
+	}
+	for ms, due := range map[int64]bool{first + 4999: false, first + 5000: true} {
+		if found, err := l.Cleanable(ms); err != nil || found.HorizonDue != due || found.HorizonUnknown {
+			t.Errorf("%+v, %v", found, err)
+		}
 	}
 	mustCompact(t, l, first+5000)
 	expect(t, pairs(t, l), "1:b=1", "3:c=1")
+	l = reopenCompacted(t, l)
+	if err := l.FindHorizon(func(int) error { return nil }); err != nil {
+		t.Fatal(err)
+	}
 	if found, err := l.Cleanable(math.MaxInt64 / 2); err != nil || found.HorizonDue {
 		t.Errorf("still due: %+v, %v", found, err)
 	}
+}
+
+// reopenCompacted closes the log in order and opens it again.
+func reopenCompacted(t testing.TB, l *Log) *Log {
+	t.Helper()
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	o := testOptions()
+	o.Config, o.CleanShutdown, o.CleanedTo, o.HighWatermark = l.Config(), true, l.CleanedTo(), l.HighWatermark()
+	return openAt(t, l.Dir(), o)
 }
 
 // TestMarkersLast has a hundred transactions of as many producers compacted: no marker stands in for another, none goes before

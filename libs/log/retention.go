@@ -2,10 +2,15 @@ package log
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
+
+	"github.com/cauce-stream/cauce/libs/log/internal/compact"
+	"github.com/cauce-stream/cauce/libs/record"
 )
 
 // trash is a file that waits to be unlinked.
@@ -175,4 +180,58 @@ func (l *Log) Purge(nowMs int64) error {
 		return l.fail("unlink", failed)
 	}
 	return nil
+}
+
+// FindHorizon looks through what was compacted for when some of it may go, which is not known after a start. spend is told of bytes
+// before they are read, and ends it by an error.
+func (l *Log) FindHorizon(spend func(bytes int) error) error {
+	l.compacting.Lock()
+	defer l.compacting.Unlock()
+	truncations := l.truncations.Load()
+	first := int64(math.MaxInt64)
+	for _, s := range *l.segments.Load() {
+		if s.base >= l.cleanedTo.Load() {
+			break
+		}
+		ms, err := s.horizon(first, func(bytes int) error { return errors.Join(spend(bytes), l.Err()) })
+		if err != nil {
+			return fmt.Errorf("look through %s-%d: %w", l.topic, l.partition, err)
+		}
+		first = min(first, ms)
+	}
+	return l.noteCleaned(0, first, truncations)
+}
+
+// horizon is the least delete horizon below ms of a batch that has something to go, or ms.
+func (s *segment) horizon(ms int64, spend func(bytes int) error) (int64, error) {
+	size := s.size.Load()
+	r, err := s.openHeaders(size)
+	if err != nil {
+		return ms, err
+	}
+	defer r.close()
+	for pos := int64(0); pos < size; {
+		if err := spend(record.HeaderSize); err != nil {
+			return ms, err
+		}
+		b, n, err := r.at(pos)
+		if err != nil {
+			return ms, fmt.Errorf("%s at byte %d: %w", s.path(logSuffix), pos, err)
+		}
+		if b.HasDeleteHorizon() && b.BaseTimestamp() < ms {
+			whole, err := r.whole(pos, n)
+			if err != nil {
+				return ms, err
+			}
+			mortal, err := compact.IsMortal(whole)
+			if err != nil {
+				return ms, fmt.Errorf("%s at byte %d: %w", s.path(logSuffix), pos, err)
+			}
+			if mortal {
+				ms = whole.BaseTimestamp()
+			}
+		}
+		pos += n
+	}
+	return ms, nil
 }

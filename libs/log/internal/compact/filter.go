@@ -165,3 +165,16 @@ func (m *OffsetMap) noteRecords(b record.Batch, from int64) (full bool, err erro
 	}
 	return false, nil
 }
+
+// IsMortal tells whether b, which has a delete horizon, has something that goes after it. The error wraps a *kerr.Error.
+func IsMortal(b record.Batch) (bool, error) {
+	for r, err := range b.Records(0) {
+		if err != nil {
+			return false, err
+		}
+		if b.IsControl() || r.Value == nil {
+			return true, nil
+		}
+	}
+	return false, nil
+}

@@ -97,20 +97,22 @@ func (c *Cleaner) end() {
 // work compacts one log after the other until there is none.
 func (c *Cleaner) work(ctx context.Context) {
 	for ctx.Err() == nil {
-		l := c.pick()
+		l, do := c.pick()
 		if l == nil {
 			return
 		}
-		c.compact(ctx, l)
+		do(ctx, l)
+		c.setState(l, func(s *state) { s.busy = false })
 	}
 }
 
 // pick takes the log that is to be compacted next: of those whose share of dirty records is above min.cleanable.dirty.ratio, whose
-// max.compaction.lag.ms is exceeded or whose marks of deleted keys may go, the dirtiest. Nil when there is none.
-func (c *Cleaner) pick() *log.Log {
+// max.compaction.lag.ms is exceeded or whose marks of deleted keys may go, the dirtiest. When there is none it takes one, if there is,
+// that has yet to be asked when its marks may go.
+func (c *Cleaner) pick() (*log.Log, func(context.Context, *log.Log)) {
 	c.picking.Lock()
 	defer c.picking.Unlock()
-	var best *log.Log
+	var best, unknown *log.Log
 	var bestRatio, dirtiest float64
 	var overdueMs int64
 	present := map[*log.Log]bool{}
@@ -132,12 +134,26 @@ func (c *Cleaner) pick() *log.Log {
 		if due && (best == nil || ratio > bestRatio) {
 			best, bestRatio = l, ratio
 		}
+		if found.HorizonUnknown {
+			unknown = l
+		}
 	}
 	c.noteRun(now, present, dirtiest, overdueMs)
+	do := c.compact
+	if best == nil {
+		best, do = unknown, c.findHorizon
+	}
 	if best != nil {
 		c.setState(best, func(s *state) { s.busy = true })
 	}
-	return best
+	return best, do
+}
+
+func (c *Cleaner) findHorizon(ctx context.Context, l *log.Log) {
+	rate := c.settings().MaxBytesPerSecond
+	if err := l.FindHorizon(func(bytes int) error { return c.limit.spend(ctx, bytes, rate, l.Err) }); err != nil && ctx.Err() == nil {
+		c.failed(l, err)
+	}
 }
 
 func look(l *log.Log, nowMs int64) (log.Cleanable, error) {
@@ -167,7 +183,6 @@ func (c *Cleaner) setState(l *log.Log, change func(*state)) {
 }
 
 func (c *Cleaner) compact(ctx context.Context, l *log.Log) {
-	defer c.setState(l, func(s *state) { s.busy = false })
 	s := c.settings()
 	began := time.Now()
 	threads := max(s.Threads, 1)
