@@ -61,14 +61,14 @@ func produce(t *testing.T, client *kgo.Client, topic string, first, end int) {
 }
 
 // consumeInGroup reads and commits with two members until they have the values from first to before end.
-func consumeInGroup(t *testing.T, group, topic string, first, end int) {
+func consumeInGroup(t *testing.T, group, topic string, first, end int, options ...kgo.Opt) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), healsWithin)
 	defer cancel()
 	polled := make(chan kgo.Fetches)
 	for range 2 {
-		member := connect(t, kgo.ConsumerGroup(group), kgo.ConsumeTopics(topic), kgo.DisableAutoCommit(),
-			kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()))
+		member := connect(t, append([]kgo.Opt{kgo.ConsumerGroup(group), kgo.ConsumeTopics(topic), kgo.DisableAutoCommit(),
+			kgo.ConsumeResetOffset(kgo.NewOffset().AtStart())}, options...)...)
 		left := make(chan struct{})
 		go func() {
 			defer close(left)

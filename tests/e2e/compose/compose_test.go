@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
 )
 
 // TestStack is one test, since starting the stack is most of the work: its parts run in order and leave it whole.
@@ -45,6 +46,9 @@ func TestStack(t *testing.T) {
 		}
 	})
 	t.Run("franz-go produces and consumes in a group", use)
+	t.Run("franz-go consumes in a group whose assignor is a plugin", func(t *testing.T) {
+		consumeInGroup(t, "warehouse", "orders", 0, value, kgo.ServerSideBalancer())
+	})
 	t.Run("franz-go produces in a transaction", func(t *testing.T) { transact(t, "orders-import") })
 	t.Run("librdkafka produces and consumes in a group", func(t *testing.T) {
 		create(t, admin, "letters", 3)
