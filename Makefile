@@ -92,6 +92,14 @@ compose-e2e: images ## Start the stack of deploy/compose with its real images an
 chaos: build ## Kill, freeze, cut and fill while a checker watches: SEEDS schedules of faults from SEED on
 	cd tests && go test -count=1 -v -timeout 10h -tags chaos ./chaos -seeds $(SEEDS) -seed $(SEED)
 
+.PHONY: lab-2
+lab-2: build ## Count the acknowledged records that a leader takes along as it dies, with acks=1 and acks=all
+	cd tests && go run ./lab/acks
+
+.PHONY: lab-3
+lab-3: build ## Elect a leader that lacks records, and see what is lost and where that is said
+	cd tests && go run ./lab/unclean
+
 .PHONY: lab-5
 lab-5: build ## Measure the pause of eager, cooperative and static groups in a rebalance
 	cd tests && go run ./lab/rebalance
