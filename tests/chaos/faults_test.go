@@ -5,10 +5,12 @@ package chaos
 import (
 	"cmp"
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"maps"
 	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -59,6 +61,9 @@ func possibleFaults() (faults []schedule.Fault, missing []string) {
 	} else {
 		missing = append(missing, fmt.Sprint("no disk is broken: ", err))
 	}
+	if *clocks != "" {
+		faults = append(faults, schedule.JumpClock, schedule.JumpControllerClock)
+	}
 	return faults, missing
 }
 
@@ -97,6 +102,11 @@ func (b *breaker) do(s schedule.Step) error {
 		return b.shuffle(ctx, s)
 	case schedule.Roll:
 		return b.roll(ctx)
+	case schedule.JumpClock:
+		victim, err := b.victim(s)
+		return errors.Join(err, b.jump(s, victim))
+	case schedule.JumpControllerClock:
+		return b.jump(s, b.active(ctx))
 	}
 	nodes, release := b.claim(s)
 	defer release()
@@ -286,6 +296,22 @@ func (b *breaker) isolate(ctx context.Context, s schedule.Step, id int32) error 
 	others := slices.DeleteFunc(slices.Concat(b.controllers, b.brokers), func(other int32) bool { return other == id })
 	b.note("%s: %d", s.Fault, id)
 	return b.between(s, func() error { return b.partition(ctx, text(id), text(others...)) }, func() error { return b.heal(ctx) })
+}
+
+// jump sets the clock of a node's process, and sets it right again.
+func (b *breaker) jump(s schedule.Step, id int32) error {
+	b.note("%s of %d by %v", s.Fault, id, s.Jump)
+	return b.between(s, func() error { return setClock(b.cluster.Dir, id, s.Jump) }, func() error { return setClock(b.cluster.Dir, id, 0) })
+}
+
+// setClock says by how much a node's clock is ahead, to the programs of ./clock/build. The file must be there as they start.
+func setClock(dir string, id int32, ahead time.Duration) error {
+	file, err := os.OpenFile(filepath.Join(dir, strconv.Itoa(int(id)), "clock-offset"), os.O_CREATE|os.O_WRONLY, 0o644)
+	if err != nil {
+		return err
+	}
+	_, err = file.WriteAt(binary.NativeEndian.AppendUint64(nil, uint64(int64(ahead.Seconds()))), 0)
+	return errors.Join(err, file.Close())
 }
 
 func (b *breaker) partition(ctx context.Context, args ...string) error {

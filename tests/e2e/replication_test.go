@@ -83,6 +83,9 @@ func partition(ctx context.Context, admin *kadm.Client, topic string) (kadm.Part
 	return p, p.Err
 }
 
+// failoverLimit is from the kill of a leader to the next acknowledgement. The first kill meets nodes that have just come.
+const failoverLimit = 3 * time.Second
+
 // TestLeadersDieUnderLoad kills the leader of a partition three times while a producer with acks=all goes on: nothing that was
 // acknowledged is lost, and in the end the replicas have the same bytes.
 func TestLeadersDieUnderLoad(t *testing.T) {
@@ -126,7 +129,11 @@ func TestLeadersDieUnderLoad(t *testing.T) {
 		killed := time.Now()
 		b.processes[p.Leader].kill(t)
 		produceSome(1)
-		t.Logf("acknowledged %v after node %d was killed", time.Since(killed).Round(time.Millisecond), p.Leader)
+		took := time.Since(killed)
+		t.Logf("acknowledged %v after node %d was killed", took.Round(time.Millisecond), p.Leader)
+		if took > failoverLimit {
+			t.Errorf("acknowledged %v after node %d was killed, want at most %v", took, p.Leader, failoverLimit)
+		}
 		produceSome(200)
 		b.start(t, p.Leader)
 		allInSync()

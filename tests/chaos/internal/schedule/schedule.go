@@ -14,22 +14,23 @@ type Fault string
 
 // The faults.
 const (
-	Kill            Fault = "kill"             // a broker's process ends by SIGKILL, and is started again
-	KillBrokers     Fault = "kill-brokers"     // all at once
-	Pause           Fault = "pause"            // SIGSTOP, SIGCONT
-	Roll            Fault = "roll"             // all brokers end in good order and start again, one after the other
-	KillController  Fault = "kill-controller"  // the active one
-	PauseController Fault = "pause-controller" // the active one
-	KillControllers Fault = "kill-controllers" // all at once
-	Cut             Fault = "cut"              // a broker's network, both ways
-	Mute            Fault = "mute"             // what a broker sends is dropped
-	Deafen          Fault = "deafen"           // what is sent to a broker is dropped
-	IsolateActive   Fault = "isolate-active"   // the active controller, from the others and the brokers
-	StallDisk       Fault = "stall-disk"       // whatever writes to a broker's disk waits
-	SlowDisk        Fault = "slow-disk"        // it waits most of the time
-	FillDisk        Fault = "fill-disk"        // no byte is left; afterwards the broker is started anew
-	ShuffleLeaders  Fault = "shuffle-leaders"  // each partition goes through several leaders
-	JumpClock       Fault = "jump-clock"       // a broker's clock is set forward or back, by up to hours
+	Kill                Fault = "kill"                  // a broker's process ends by SIGKILL, and is started again
+	KillBrokers         Fault = "kill-brokers"          // all at once
+	Pause               Fault = "pause"                 // SIGSTOP, SIGCONT
+	Roll                Fault = "roll"                  // all brokers end in good order and start again, one after the other
+	KillController      Fault = "kill-controller"       // the active one
+	PauseController     Fault = "pause-controller"      // the active one
+	KillControllers     Fault = "kill-controllers"      // all at once
+	Cut                 Fault = "cut"                   // a broker's network, both ways
+	Mute                Fault = "mute"                  // what a broker sends is dropped
+	Deafen              Fault = "deafen"                // what is sent to a broker is dropped
+	IsolateActive       Fault = "isolate-active"        // the active controller, from the others and the brokers
+	StallDisk           Fault = "stall-disk"            // whatever writes to a broker's disk waits
+	SlowDisk            Fault = "slow-disk"             // it waits most of the time
+	FillDisk            Fault = "fill-disk"             // no byte is left; afterwards the broker is started anew
+	ShuffleLeaders      Fault = "shuffle-leaders"       // each partition goes through several leaders
+	JumpClock           Fault = "jump-clock"            // a broker's clock is set forward or back, by up to hours
+	JumpControllerClock Fault = "jump-controller-clock" // the active one's
 )
 
 // Peers are whom a broker's network is cut off from.
@@ -55,7 +56,7 @@ type Step struct {
 }
 
 func (s Step) String() string {
-	text := fmt.Sprintf("%6.2fs %-16s for %5.2fs", s.At.Seconds(), s.Fault, s.For.Seconds())
+	text := fmt.Sprintf("%6.2fs %-21s for %5.2fs", s.At.Seconds(), s.Fault, s.For.Seconds())
 	if s.onBroker() {
 		if s.LeaderOf >= 0 {
 			text += fmt.Sprintf("  leader of partition %d", s.LeaderOf)
@@ -99,7 +100,7 @@ var lanes = []lane{
 	{[]weighted{{Cut, 3, 9000}, {Mute, 2, 9000}, {Deafen, 2, 9000}, {IsolateActive, 1, 6000}}, 6000},
 	{[]weighted{{StallDisk, 2, 6000}, {SlowDisk, 2, 8000}, {FillDisk, 1, 4000}}, 8000},
 	{[]weighted{{ShuffleLeaders, 1, 3000}}, 12000},
-	{[]weighted{{JumpClock, 1, 5000}}, 12000},
+	{[]weighted{{JumpClock, 2, 5000}, {JumpControllerClock, 1, 5000}}, 8000},
 }
 
 // weighted is a fault with how often it is drawn compared with others of its lane, and how long it lasts at the most.
@@ -162,7 +163,7 @@ func drawStep(random *rand.Rand, plan Plan, possible []weighted) Step {
 	switch s.Fault {
 	case Cut, Mute, Deafen:
 		s.Peers = []Peers{Brokers, Controllers, Everyone}[random.IntN(3)]
-	case JumpClock:
+	case JumpClock, JumpControllerClock:
 		s.Jump = (time.Duration(random.Int64N(int64(4*time.Hour))) - 2*time.Hour).Round(time.Second)
 	}
 	return s
