@@ -9,6 +9,7 @@ import (
 	"flag"
 	"fmt"
 	"io/fs"
+	"math"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -189,9 +190,18 @@ type replicated struct {
 
 func (r *replicated) createTopic() {
 	r.t.Helper()
-	two, small := "2", "1048576" // of segments, so that faults meet rolls
+	configs := map[string]string{
+		"min.insync.replicas": "2",
+		"segment.bytes":       "1048576", // so that faults meet rolls
+		// A leader whose clock is behind would refuse what comes from the future.
+		"message.timestamp.after.max.ms": strconv.Itoa(math.MaxInt64),
+	}
+	values := map[string]*string{}
+	for key, value := range configs {
+		values[key] = &value
+	}
 	r.until("creating the topic", func(ctx context.Context) error {
-		created, err := r.admin.CreateTopic(ctx, ordersPartitions, 3, map[string]*string{"min.insync.replicas": &two, "segment.bytes": &small}, ordersTopic)
+		created, err := r.admin.CreateTopic(ctx, ordersPartitions, 3, values, ordersTopic)
 		return cmp.Or(err, created.Err)
 	})
 }
