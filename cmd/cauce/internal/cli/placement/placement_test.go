@@ -67,23 +67,39 @@ func TestSpreadIsEvenAndMovesLittle(t *testing.T) {
 		}
 		replicas, leads := count(got)
 		least, most := 3*len(partitions)/len(brokers), (3*len(partitions)+len(brokers)-1)/len(brokers)
-		even := racks == ""
 		for _, b := range brokers {
 			n, leads := replicas[b.ID], leads[b.ID]
-			if racks == "" && (n < least-1 || n > most+1) || leads > (len(partitions)+len(brokers)-1)/len(brokers)+1 {
+			if racks == "" && (n < least || n > most) || leads > (len(partitions)+len(brokers)-1)/len(brokers)+1 {
 				t.Fatalf("%s: broker %d has %d replicas and leads %d", name, b.ID, n, leads)
 			}
-			even = even && n >= least && n <= most
 		}
 		again, err := Spread(got, brokers)
 		if err != nil {
 			t.Fatal(err)
 		}
 		for i, p := range got {
-			if now := again[i]; even && !slices.Equal(slices.Sorted(slices.Values(p.Replicas)), slices.Sorted(slices.Values(now.Replicas))) {
+			if now := again[i]; !slices.Equal(slices.Sorted(slices.Values(p.Replicas)), slices.Sorted(slices.Values(now.Replicas))) {
 				t.Fatalf("%s is even, and spread again %v moves to %v", name, p, now)
 			}
 		}
+	}
+}
+
+// A broker that comes gets its part of what others have.
+func TestSpreadToMoreBrokers(t *testing.T) {
+	now := list([]int32{2, 3, 4}, []int32{3, 4, 2}, []int32{4, 2, 3}, []int32{4, 3, 2})
+	got, err := Spread(now, []Broker{{ID: 1}, {ID: 2}, {ID: 3}, {ID: 4}})
+	replicas, leads := count(got)
+	moved := 0
+	for i, p := range got {
+		for _, id := range p.Replicas {
+			if !slices.Contains(now[i].Replicas, id) {
+				moved++
+			}
+		}
+	}
+	if want := "map[1:3 2:3 3:3 4:3] map[1:1 2:1 3:1 4:1] 3"; err != nil || fmt.Sprint(replicas, leads, moved) != want {
+		t.Errorf("%v: replicas, leaders and moves are %v %v %d, want %s (%v)", got, replicas, leads, moved, want, err)
 	}
 }
 

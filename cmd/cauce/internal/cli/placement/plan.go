@@ -30,7 +30,7 @@ func (p Partition) Name() string { return fmt.Sprintf("%s-%d", p.Topic, p.Partit
 
 // New is a plan of the partitions in order.
 func New(partitions []Partition) Plan {
-	p := Plan{Version: 1, Partitions: slices.Clone(partitions)}
+	p := Plan{Version: 1, Partitions: append([]Partition{}, partitions...)}
 	slices.SortFunc(p.Partitions, func(a, b Partition) int {
 		return cmp.Or(cmp.Compare(a.Topic, b.Topic), cmp.Compare(a.Partition, b.Partition))
 	})

@@ -16,16 +16,18 @@ type Broker struct {
 // Spread proposes brokers for partitions: each broker gets as many replicas as any other, and as many as possible stay where
 // they are. A partition's replicas are on different racks as far as there are enough.
 func Spread(partitions []Partition, brokers []Broker) ([]Partition, error) {
-	total := 0
-	for _, p := range partitions {
-		total += len(p.Replicas)
-	}
 	if len(brokers) == 0 {
 		return nil, errors.New("there are no brokers")
 	}
-	proposed, err := newProposal(brokers, shares(partitions, brokers, total)).propose(partitions)
+	p := newProposal(brokers)
+	proposed, err := p.propose(partitions)
+	if err != nil {
+		return nil, err
+	}
+	for p.level(proposed) {
+	}
 	balance(proposed, len(brokers))
-	return proposed, err
+	return proposed, nil
 }
 
 // balance changes which replicas come first where a broker would be the preferred leader of more partitions than its share.
@@ -55,53 +57,30 @@ func balance(partitions []Partition, brokers int) {
 // Evacuate proposes brokers for replicas that are on none of the brokers; all others stay. load is how many replicas each
 // broker has in all.
 func Evacuate(partitions []Partition, brokers []Broker, load map[int32]int) ([]Partition, error) {
-	const enough = 1 << 30
-	room := map[int32]int{}
+	p := newProposal(brokers)
+	p.stay = true
 	for _, b := range brokers {
-		room[b.ID] = enough - load[b.ID]
+		p.load[b.ID] = load[b.ID]
 	}
-	for _, p := range partitions {
-		for _, id := range p.Replicas {
-			if room[id] > 0 {
-				room[id]++ // for the one it has
-			}
+	for _, part := range partitions {
+		for _, id := range part.Replicas {
+			p.load[id]-- // it is counted again as it is kept
 		}
 	}
-	p := newProposal(brokers, room)
-	p.stay = true
 	return p.propose(partitions)
 }
 
-// shares are how many replicas each broker is to have. Those that do not divide evenly go to the brokers that have the most.
-func shares(partitions []Partition, brokers []Broker, total int) map[int32]int {
-	has := map[int32]int{}
-	for _, p := range partitions {
-		for _, id := range p.Replicas {
-			has[id]++
-		}
-	}
-	fullestFirst := slices.SortedStableFunc(slices.Values(brokers), func(a, b Broker) int { return cmp.Compare(has[b.ID], has[a.ID]) })
-	share := map[int32]int{}
-	for i, b := range fullestFirst {
-		share[b.ID] = total / len(brokers)
-		if i < total%len(brokers) {
-			share[b.ID]++
-		}
-	}
-	return share
-}
-
-// proposal fills room, which is how many more replicas each broker is to have.
+// proposal gives replicas to the brokers that have the least.
 type proposal struct {
 	brokers  []Broker
 	racks    map[int32]string
-	distinct int // racks
-	room     map[int32]int
-	stay     bool // all replicas on the brokers do, whatever their racks
+	distinct int           // racks
+	load     map[int32]int // replicas of each broker
+	stay     bool          // all replicas on the brokers do, whatever their racks
 }
 
-func newProposal(brokers []Broker, room map[int32]int) *proposal {
-	p := &proposal{brokers: brokers, room: room, racks: map[int32]string{}}
+func newProposal(brokers []Broker) *proposal {
+	p := &proposal{brokers: brokers, racks: map[int32]string{}, load: map[int32]int{}}
 	seen := map[string]bool{}
 	for _, b := range brokers {
 		p.racks[b.ID], seen[b.Rack] = b.Rack, true
@@ -129,38 +108,68 @@ func (p *proposal) keep(replicas []int32) []int32 {
 	var kept []int32
 	used := map[string]bool{}
 	for _, id := range replicas {
-		if rack := p.racks[id]; p.room[id] > 0 && (p.stay || !used[rack] || p.distinct < len(replicas)) {
+		if rack, ours := p.racks[id]; ours && (p.stay || !used[rack] || p.distinct < len(replicas)) {
 			used[rack] = true
-			p.room[id]--
+			p.load[id]++
 			kept = append(kept, id)
 		}
 	}
 	return kept
 }
 
-// fill adds replicas: on a rack that the partition is not on yet, where there is the most room.
+// fill adds replicas: on a rack that the partition is not on yet, where there are the fewest.
 func (p *proposal) fill(part *Partition, factor int) {
 	for len(part.Replicas) < factor {
-		racks := map[string]int{}
-		for _, id := range part.Replicas {
-			racks[p.racks[id]]++
-		}
+		on := p.on(part.Replicas)
 		best := -1
 		for i, b := range p.brokers {
-			if slices.Contains(part.Replicas, b.ID) {
-				continue
-			}
-			if best < 0 || p.prefer(b, p.brokers[best], racks) {
+			if !slices.Contains(part.Replicas, b.ID) && (best < 0 || p.prefer(b, p.brokers[best], on)) {
 				best = i
 			}
 		}
-		p.room[p.brokers[best].ID]--
+		p.load[p.brokers[best].ID]++
 		part.Replicas = append(part.Replicas, p.brokers[best].ID)
 	}
 }
 
-func (p *proposal) prefer(b, to Broker, racks map[string]int) bool {
-	return cmp.Or(cmp.Compare(racks[to.Rack], racks[b.Rack]), cmp.Compare(p.room[b.ID], p.room[to.ID])) > 0
+// on counts replicas by rack.
+func (p *proposal) on(replicas []int32) map[string]int {
+	racks := map[string]int{}
+	for _, id := range replicas {
+		racks[p.racks[id]]++
+	}
+	return racks
+}
+
+func (p *proposal) prefer(b, to Broker, on map[string]int) bool {
+	return cmp.Or(cmp.Compare(on[b.Rack], on[to.Rack]), cmp.Compare(p.load[b.ID], p.load[to.ID])) < 0
+}
+
+// level moves one replica from a broker that has at least two more than another one to that, and says whether it found one. Each
+// time the brokers are more alike, so that there is an end to it.
+func (p *proposal) level(partitions []Partition) bool {
+	byLoad := slices.SortedStableFunc(slices.Values(p.brokers), func(a, b Broker) int { return cmp.Compare(p.load[b.ID], p.load[a.ID]) })
+	for _, from := range byLoad {
+		for _, to := range slices.Backward(byLoad) {
+			if p.load[from.ID]-p.load[to.ID] < 2 {
+				break
+			}
+			for _, part := range partitions {
+				if i := slices.Index(part.Replicas, from.ID); i >= 0 && !slices.Contains(part.Replicas, to.ID) && p.mayReplace(part, from, to) {
+					part.Replicas[i] = to.ID
+					p.load[from.ID]--
+					p.load[to.ID]++
+					return true
+				}
+			}
+		}
+	}
+	return false
+}
+
+// mayReplace says whether racks allow it.
+func (p *proposal) mayReplace(part Partition, from, to Broker) bool {
+	return from.Rack == to.Rack || p.distinct < len(part.Replicas) || p.on(part.Replicas)[to.Rack] == 0
 }
 
 // Last is the partition with the node as its last replica, so that it leads only when no other can.
