@@ -2,6 +2,7 @@ package metadata
 
 import (
 	"fmt"
+	"iter"
 	"maps"
 	"slices"
 
@@ -18,24 +19,27 @@ func (im *Image) Apply(offset int64, recs []*metadatapb.Record) (*Image, *Delta,
 	if offset <= im.offset {
 		return nil, nil, fmt.Errorf("metadata: batch at offset %d applied to an image at offset %d", offset, im.offset)
 	}
-	a := applier{
-		old:     im,
-		next:    im.fork(),
-		topics:  map[TopicID]*Topic{},
-		deleted: map[TopicID]*Topic{},
-		nodes:   map[int32]*Node{},
-		removed: map[int32]*Node{},
-		configs: map[Resource]map[string]string{},
-		shards:  map[TopicID][]Shard{},
-		delta:   &Delta{Offset: offset},
-	}
-	a.next.offset = offset
-	for i, r := range recs {
-		if err := a.apply(r); err != nil {
-			return nil, nil, fmt.Errorf("metadata: record %d of the batch at offset %d: %w", i, offset, err)
-		}
+	a := newApplier(im, offset)
+	if err := a.applyAll(recs); err != nil {
+		return nil, nil, err
 	}
 	return a.next, a.finish(), nil
+}
+
+// Restore is the image that a snapshot's batches add up to; offset is the
+// snapshot's. Only what the image is made of stays in memory, not all records at
+// once.
+func Restore(offset int64, batches iter.Seq2[[]*metadatapb.Record, error]) (*Image, error) {
+	a := newApplier(Empty(), offset)
+	for recs, err := range batches {
+		if err == nil {
+			err = a.applyAll(recs)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	return a.next, nil
 }
 
 // applier builds one image. Topics, nodes, configs and shards in its maps are copies of
@@ -50,6 +54,31 @@ type applier struct {
 	configs map[Resource]map[string]string
 	shards  map[TopicID][]Shard
 	delta   *Delta
+}
+
+func newApplier(old *Image, offset int64) *applier {
+	a := &applier{
+		old:     old,
+		next:    old.fork(),
+		topics:  map[TopicID]*Topic{},
+		deleted: map[TopicID]*Topic{},
+		nodes:   map[int32]*Node{},
+		removed: map[int32]*Node{},
+		configs: map[Resource]map[string]string{},
+		shards:  map[TopicID][]Shard{},
+		delta:   &Delta{Offset: offset},
+	}
+	a.next.offset = offset
+	return a
+}
+
+func (a *applier) applyAll(recs []*metadatapb.Record) error {
+	for i, r := range recs {
+		if err := a.apply(r); err != nil {
+			return fmt.Errorf("metadata: record %d of the batch at offset %d: %w", i, a.next.offset, err)
+		}
+	}
+	return nil
 }
 
 func (a *applier) finish() *Delta {

@@ -42,14 +42,13 @@ func DecodeSnapshot(b []byte) (*metadata.Image, error) {
 	if offset < 0 {
 		return metadata.Empty(), nil
 	}
-	var all []*metadatapb.Record
-	for len(b) > 0 {
-		recs, rest, err := metadata.NextBatch(b)
-		if err != nil {
-			return nil, err
+	return metadata.Restore(offset, func(yield func([]*metadatapb.Record, error) bool) {
+		for len(b) > 0 {
+			recs, rest, err := metadata.NextBatch(b)
+			if !yield(recs, err) || err != nil {
+				return
+			}
+			b = rest
 		}
-		all, b = append(all, recs...), rest
-	}
-	im, _, err := metadata.Empty().Apply(offset, all)
-	return im, err
+	})
 }
