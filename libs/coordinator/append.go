@@ -26,7 +26,7 @@ const smallFor = 10 * time.Minute
 // recordOverhead is the most that a record takes beside its key and value.
 const recordOverhead = 32
 
-// batch is steps that are appended together, or a fence.
+// batch is steps that are appended together, the end of a transaction, or a fence.
 type batch struct {
 	builder  *record.Builder // nil for a control batch
 	marker   *record.Marker  // that ends the producer's transaction, nil for none
