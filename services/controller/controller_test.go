@@ -121,6 +121,25 @@ func TestConcurrentRequestsAreDecidedOneAfterTheOther(t *testing.T) {
 	}
 }
 
+// TestOldNewsOfAClaim signals leadership again that the event loop has seen: the reign goes on, as only it knows what it has
+// proposed.
+func TestOldNewsOfAClaim(t *testing.T) {
+	w := newWorld(t, nil)
+	s, controller := w.controller()
+	n, node := w.node(1)
+	<-n.Ready()
+	mustCreate(t, n, 1, "before")
+	for i := range 3 { // the channel holds one: the third finds the first taken
+		s.machine.changed <- struct{}{}
+		mustCreate(t, n, 1, fmt.Sprint("after-", i))
+	}
+	if active := testutil.ToFloat64(s.metrics.newActive); active != 1 {
+		t.Errorf("this controller became the active one %v times, want once", active)
+	}
+	node.stop()
+	controller.stop()
+}
+
 func TestProducerIDsAreHandedOutOnce(t *testing.T) {
 	w := newWorld(t, nil)
 	_, controller := w.controller()

@@ -67,8 +67,14 @@ func (s *Service) decide(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-s.machine.changed:
+			l := s.machine.leadership()
+			// Two pieces of news may be one when the first is looked at. A claim has one reign: another would not know what the
+			// first has proposed.
+			if r != nil && l.Claim == r.claim {
+				continue
+			}
 			r.end()
-			r = s.begin(ctx, s.machine.leadership())
+			r = s.begin(ctx, l)
 		case req := <-s.requests:
 			if req.of != r {
 				req.fail(kerr.NotController)
