@@ -45,7 +45,11 @@ func (w *world) start(cfg Config) *Runtime[*kv] {
 	cfg.Name = "group"
 	r, err := New(cfg, Deps{
 		Log: w.log, Logger: zap.NewNop(), Metrics: prometheus.NewRegistry(),
-		Job: func(_, _ int32, job any) { w.jobs = append(w.jobs, job) },
+		Job: func(_, _ int32, job any) {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			w.jobs = append(w.jobs, job)
+		},
 	}, newKV)
 	if err != nil {
 		w.t.Fatal(err)
@@ -59,6 +63,15 @@ func (w *world) own() int32 {
 	w.r.Own(shardID, epoch)
 	synctest.Wait()
 	return epoch
+}
+
+// takeJobs are the jobs handed over since the last call.
+func (w *world) takeJobs() []any {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	jobs := w.jobs
+	w.jobs = nil
+	return jobs
 }
 
 func (w *world) do(name string, op op) {
@@ -503,8 +516,8 @@ func TestNewsReachShardsThatLoad(t *testing.T) {
 				t.Errorf("news %q, loaded %d times", m.news, m.loaded)
 			}
 		})
-		if !slices.Equal(w.jobs, []any{"2", "3"}) {
-			t.Errorf("jobs %v", w.jobs)
+		if jobs := w.takeJobs(); !slices.Equal(jobs, []any{"2", "3"}) {
+			t.Errorf("jobs %v", jobs)
 		}
 	})
 }

@@ -56,6 +56,12 @@ func (w *writes) writer(name string, err error) Write {
 	}
 }
 
+func (w *writes) sorted() []string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.Sorted(slices.Values(w.got))
+}
+
 func TestEachPartHasItsWriter(t *testing.T) {
 	var w writes
 	router := server.NewRouter()
@@ -84,14 +90,14 @@ func TestEachPartHasItsWriter(t *testing.T) {
 	if want := []string{"1a0 0", "1a7 0", "1groups5 47", "4b1 0"}; !slices.Equal(codes, want) {
 		t.Errorf("codes %q, want %q", codes, want)
 	}
-	slices.Sort(w.got)
+	got := w.sorted()
 	if want := []string{
 		"broker: a-0 {Marker:{Type:1 CoordinatorEpoch:3} ProducerID:1 ProducerEpoch:2 TxnVersion:2}",
 		"broker: a-7 {Marker:{Type:1 CoordinatorEpoch:3} ProducerID:1 ProducerEpoch:2 TxnVersion:2}",
 		"broker: b-1 {Marker:{Type:0 CoordinatorEpoch:0} ProducerID:4 ProducerEpoch:0 TxnVersion:0}",
 		"coordinator: groups-5 {Marker:{Type:1 CoordinatorEpoch:3} ProducerID:1 ProducerEpoch:2 TxnVersion:2}",
-	}; !slices.Equal(w.got, want) {
-		t.Errorf("written %q", w.got)
+	}; !slices.Equal(got, want) {
+		t.Errorf("written %q", got)
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"sync"
 	"testing"
 
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -184,8 +185,11 @@ func TestMoveEndsInACrash(t *testing.T) {
 
 // moveAndCrash lets the n-th change of Promote, and all that follow, fail. It reports whether there were fewer.
 func moveAndCrash(t *testing.T, n int) (done bool) {
+	var mu sync.Mutex // of left: directories are opened beside each other
 	left, dirs := -1, []string{t.TempDir(), t.TempDir()}
 	s := open(t, Options{FS: &disk.FS{Hook: func(disk.Op) error {
+		mu.Lock()
+		defer mu.Unlock()
 		if left == 0 {
 			return errors.New("the process has ended")
 		}
@@ -201,9 +205,14 @@ func moveAndCrash(t *testing.T, n int) (done bool) {
 		t.Fatal(err)
 	}
 	copyOver(t, l, future)
+	mu.Lock()
 	left = n
+	mu.Unlock()
 	_, err = s.Promote("t", 0)
-	if done = left > 0; done && err != nil {
+	mu.Lock()
+	done = left > 0
+	mu.Unlock()
+	if done && err != nil {
 		t.Fatal(err)
 	}
 	crash(s)
