@@ -8,9 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"slices"
 	"strconv"
-	"sync"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -42,52 +40,37 @@ type Config struct {
 	Timeout time.Duration
 }
 
+// writeConnections is how many connections to one leader the appends of all shards share.
+const writeConnections = 8
+
 // Log is the coordinator.Log of one topic. Its methods are safe for concurrent use.
 type Log struct {
-	cfg     Config
-	image   func() *metadata.Image
-	ctx     context.Context // ends with Close
-	cancel  context.CancelFunc
-	running sync.WaitGroup
-	// Reads have connections of their own: an append does not wait behind what another shard loads.
-	writes [lanes]*client.Pool
+	cfg   Config
+	image func() *metadata.Image
+	// writes and reads have connections of their own: an append does not wait behind what another shard loads. Answers come in the
+	// order of the requests, so an append that waits for its replicas also holds up those behind it: shards are spread over
+	// several connections.
+	writes [writeConnections]*client.Pool
 	reads  *client.Pool
-
-	mu      sync.Mutex
-	writers map[string]*writer // by address; as many as there have been addresses of leaders
 }
 
 // New makes a log that finds the topic, its leaders and their addresses in the node's image. Close must be called.
 func New(cfg Config, image func() *metadata.Image) *Log {
 	cfg.Timeout = cmp.Or(cfg.Timeout, 5*time.Second)
 	pool := client.Config{ClientID: cfg.ClientID}
-	l := &Log{cfg: cfg, image: image, reads: client.New(pool), writers: map[string]*writer{}}
-	l.ctx, l.cancel = context.WithCancel(context.Background())
+	l := &Log{cfg: cfg, image: image, reads: client.New(pool)}
 	for i := range l.writes {
 		l.writes[i] = client.New(pool)
 	}
 	return l
 }
 
-// Close ends all connections, and the calls under way with an error. No call may begin afterwards.
+// Close ends all connections, and the calls under way with an error.
 func (l *Log) Close() {
-	l.cancel()
 	for _, pool := range l.writes {
 		pool.Close()
 	}
 	l.reads.Close()
-	l.running.Wait()
-}
-
-func (l *Log) writer(addr string) *writer {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	w := l.writers[addr]
-	if w == nil {
-		w = &writer{log: l, addr: addr, free: slices.Clone(l.writes[:])}
-		l.writers[addr] = w
-	}
-	return w
 }
 
 // leader is where requests about a shard go.
@@ -126,9 +109,21 @@ func (l *Log) Append(ctx context.Context, shard, epoch int32, sequence int64, ba
 	if err != nil {
 		return 0, err
 	}
-	return l.writer(to.addr).append(ctx, &write{
-		shard: shard, topic: to.topic, fence: fence.Token{Epoch: epoch, LeaderEpoch: to.epoch, Sequence: sequence}, batch: batch,
-	})
+	req := kmsg.NewPtrProduceRequest()
+	req.Acks, req.TimeoutMillis = acksAll, int32(l.cfg.Timeout/time.Millisecond)
+	p := kmsg.NewProduceRequestTopicPartition()
+	p.Partition, p.Records = shard, batch
+	fence.Token{Epoch: epoch, LeaderEpoch: to.epoch, Sequence: sequence}.Put(&p.UnknownTags)
+	req.Topics = []kmsg.ProduceRequestTopic{{Topic: l.cfg.Topic, TopicID: to.topic, Partitions: []kmsg.ProduceRequestTopicPartition{p}}}
+	resp, err := ask[*kmsg.ProduceResponse](ctx, l, l.writes[shard%writeConnections], to, req)
+	if err != nil {
+		return 0, err
+	}
+	if len(resp.Topics) != 1 || len(resp.Topics[0].Partitions) != 1 {
+		return 0, errUnasked
+	}
+	answer := &resp.Topics[0].Partitions[0]
+	return answer.BaseOffset, fault(answer.ErrorCode, answer.ErrorMessage)
 }
 
 // Start is coordinator.Log's.
@@ -142,7 +137,7 @@ func (l *Log) Start(ctx context.Context, shard int32) (offset int64, err error) 
 	p := kmsg.NewListOffsetsRequestTopicPartition()
 	p.Partition, p.CurrentLeaderEpoch, p.Timestamp = shard, to.epoch, earliest
 	req.Topics = []kmsg.ListOffsetsRequestTopic{{Topic: l.cfg.Topic, Partitions: []kmsg.ListOffsetsRequestTopicPartition{p}}}
-	resp, err := ask[*kmsg.ListOffsetsResponse](ctx, l, l.reads, to.addr, req)
+	resp, err := ask[*kmsg.ListOffsetsResponse](ctx, l, l.reads, to, req)
 	if err != nil {
 		return 0, err
 	}
@@ -165,7 +160,7 @@ func (l *Log) Read(ctx context.Context, shard int32, offset int64, maxBytes int)
 	p := kmsg.NewFetchRequestTopicPartition()
 	p.Partition, p.CurrentLeaderEpoch, p.FetchOffset, p.PartitionMaxBytes = shard, to.epoch, offset, int32(maxBytes)
 	req.Topics = []kmsg.FetchRequestTopic{{Topic: l.cfg.Topic, TopicID: to.topic, Partitions: []kmsg.FetchRequestTopicPartition{p}}}
-	resp, err := ask[*kmsg.FetchResponse](ctx, l, l.reads, to.addr, req)
+	resp, err := ask[*kmsg.FetchResponse](ctx, l, l.reads, to, req)
 	if err != nil {
 		return nil, err
 	}
@@ -182,11 +177,11 @@ func (l *Log) Read(ctx context.Context, shard int32, offset int64, maxBytes int)
 // errUnasked is an answer that is not about what was asked.
 var errUnasked = errors.New("the answer is not about one partition")
 
-func ask[R kmsg.Response](ctx context.Context, l *Log, pool *client.Pool, addr string, req kmsg.Request) (R, error) {
+func ask[R kmsg.Response](ctx context.Context, l *Log, pool *client.Pool, to leader, req kmsg.Request) (R, error) {
 	ctx, cancel := context.WithTimeout(ctx, l.cfg.Timeout)
 	defer cancel()
 	var none R
-	resp, err := pool.Do(ctx, addr, req)
+	resp, err := pool.Do(ctx, to.addr, req)
 	if err != nil {
 		return none, err
 	}

@@ -18,26 +18,11 @@ type Timers struct {
 	queue timerQueue
 }
 
-// timer goes off at `at`. Its place in the queue may be an earlier one: most timers are put off again and again, as a member's
-// session is by each heartbeat, and never go off.
 type timer struct {
 	key   TimerKey
 	at    time.Time
-	seq   uint64 // ties go by the order of setting, so that runs repeat
-	place place
 	index int
-}
-
-type place struct {
-	at  time.Time
-	seq uint64
-}
-
-func (p place) before(other place) bool {
-	if c := p.at.Compare(other.at); c != 0 {
-		return c < 0
-	}
-	return p.seq < other.seq
+	seq   uint64 // ties go by the order of setting, so that runs repeat
 }
 
 // NewTimers makes a table without timers.
@@ -48,13 +33,10 @@ func (t *Timers) Set(k TimerKey, at time.Time) {
 	t.queue.seq++
 	if tm, ok := t.byKey[k]; ok {
 		tm.at, tm.seq = at, t.queue.seq
-		if at.Before(tm.place.at) {
-			tm.place = place{at, tm.seq}
-			heap.Fix(&t.queue, tm.index)
-		}
+		heap.Fix(&t.queue, tm.index)
 		return
 	}
-	tm := &timer{key: k, at: at, seq: t.queue.seq, place: place{at, t.queue.seq}}
+	tm := &timer{key: k, at: at, seq: t.queue.seq}
 	t.byKey[k] = tm
 	heap.Push(&t.queue, tm)
 }
@@ -77,32 +59,18 @@ func (t *Timers) At(k TimerKey) (time.Time, bool) {
 
 // Next is when the first timer goes off; zero for never.
 func (t *Timers) Next() time.Time {
-	if tm := t.first(); tm != nil {
-		return tm.at
+	if len(t.queue.items) == 0 {
+		return time.Time{}
 	}
-	return time.Time{}
-}
-
-// first is the timer that goes off first; nil when there is none. Those before it that were put off take their new places.
-func (t *Timers) first() *timer {
-	for len(t.queue.items) > 0 {
-		tm := t.queue.items[0]
-		if tm.place == (place{tm.at, tm.seq}) {
-			return tm
-		}
-		tm.place = place{tm.at, tm.seq}
-		heap.Fix(&t.queue, 0)
-	}
-	return nil
+	return t.queue.items[0].at
 }
 
 // Pop takes the first timer that is due at now.
 func (t *Timers) Pop(now time.Time) (TimerKey, bool) {
-	tm := t.first()
-	if tm == nil || tm.at.After(now) {
+	if len(t.queue.items) == 0 || t.queue.items[0].at.After(now) {
 		return TimerKey{}, false
 	}
-	heap.Pop(&t.queue)
+	tm := heap.Pop(&t.queue).(*timer)
 	delete(t.byKey, tm.key)
 	return tm.key, true
 }
@@ -115,7 +83,11 @@ type timerQueue struct {
 
 func (q *timerQueue) Len() int { return len(q.items) }
 func (q *timerQueue) Less(i, j int) bool {
-	return q.items[i].place.before(q.items[j].place)
+	a, b := q.items[i], q.items[j]
+	if c := a.at.Compare(b.at); c != 0 {
+		return c < 0
+	}
+	return a.seq < b.seq
 }
 func (q *timerQueue) Swap(i, j int) {
 	q.items[i], q.items[j] = q.items[j], q.items[i]
