@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"strconv"
 	"sync"
 	"syscall"
 	"time"
@@ -81,7 +80,7 @@ func (n *Node) probe(ctx context.Context, id int32, epoch int64) *controlpb.Prob
 
 func reach(ctx context.Context, l metadata.Listener) error {
 	var d net.Dialer
-	conn, err := d.DialContext(ctx, "tcp", net.JoinHostPort(l.Host, strconv.Itoa(int(l.Port))))
+	conn, err := d.DialContext(ctx, "tcp", l.Address())
 	if err != nil {
 		return err
 	}

@@ -8,8 +8,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"net"
-	"strconv"
 	"sync"
 	"time"
 
@@ -143,7 +141,7 @@ func (c *Checker) coordinator(id string) (addr string, err error) {
 	if !ok {
 		return "", fmt.Errorf("node %d: %w", n.ID, kerr.ListenerNotFound)
 	}
-	return net.JoinHostPort(l.Host, strconv.Itoa(int(l.Port))), nil
+	return l.Address(), nil
 }
 
 // fail answers a question with one error for all its partitions.

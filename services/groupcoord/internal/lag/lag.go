@@ -3,9 +3,7 @@ package lag
 
 import (
 	"context"
-	"net"
 	"slices"
-	"strconv"
 	"sync"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -148,11 +146,6 @@ func (m *Meter) address(im *metadata.Image, node int32) (string, bool) {
 	if !ok {
 		return "", false
 	}
-	for _, l := range n.Listeners {
-		const plaintext = 0
-		if l.Name == m.listener || m.listener == "" && l.SecurityProtocol == plaintext {
-			return net.JoinHostPort(l.Host, strconv.Itoa(int(l.Port))), true
-		}
-	}
-	return "", false
+	l, ok := n.PeerListener(m.listener)
+	return l.Address(), ok
 }
