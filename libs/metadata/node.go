@@ -2,9 +2,7 @@ package metadata
 
 import (
 	"fmt"
-	"net"
 	"slices"
-	"strconv"
 )
 
 // Roles of a node.
@@ -25,9 +23,6 @@ type Listener struct {
 	// 3 SASL_SSL.
 	SecurityProtocol int16
 }
-
-// Address is the listener's HOST:PORT.
-func (l Listener) Address() string { return net.JoinHostPort(l.Host, strconv.Itoa(int(l.Port))) }
 
 // FeatureRange is the range of levels of one feature that a node supports.
 type FeatureRange struct{ Min, Max int16 }

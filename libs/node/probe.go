@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"strconv"
 	"sync"
 	"syscall"
 	"time"
@@ -80,7 +81,7 @@ func (n *Node) probe(ctx context.Context, id int32, epoch int64) *controlpb.Prob
 
 func reach(ctx context.Context, l metadata.Listener) error {
 	var d net.Dialer
-	conn, err := d.DialContext(ctx, "tcp", l.Address())
+	conn, err := d.DialContext(ctx, "tcp", net.JoinHostPort(l.Host, strconv.Itoa(int(l.Port))))
 	if err != nil {
 		return err
 	}

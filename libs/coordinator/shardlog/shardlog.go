@@ -7,6 +7,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
+	"strconv"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -98,7 +100,7 @@ func (l *Log) leader(shard int32) (to leader, err error) {
 	if !ok {
 		return to, fmt.Errorf("node %d: %w", n.ID, kerr.ListenerNotFound)
 	}
-	return leader{t.ID, p.LeaderEpoch, listener.Address()}, nil
+	return leader{t.ID, p.LeaderEpoch, net.JoinHostPort(listener.Host, strconv.Itoa(int(listener.Port)))}, nil
 }
 
 // Append is coordinator.Log's.

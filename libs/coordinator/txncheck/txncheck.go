@@ -8,6 +8,8 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"net"
+	"strconv"
 	"sync"
 	"time"
 
@@ -141,7 +143,7 @@ func (c *Checker) coordinator(id string) (addr string, err error) {
 	if !ok {
 		return "", fmt.Errorf("node %d: %w", n.ID, kerr.ListenerNotFound)
 	}
-	return l.Address(), nil
+	return net.JoinHostPort(l.Host, strconv.Itoa(int(l.Port))), nil
 }
 
 // fail answers a question with one error for all its partitions.

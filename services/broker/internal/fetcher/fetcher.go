@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
+	"strconv"
 	"sync"
 	"time"
 
@@ -320,7 +322,7 @@ func (f *fetcher) connect(ctx context.Context) error {
 	if !ok {
 		return fmt.Errorf("node %d: %w", n.ID, kerr.ListenerNotFound)
 	}
-	conn, err := client.DialExclusive(ctx, at.Address(), client.Config{
+	conn, err := client.DialExclusive(ctx, net.JoinHostPort(at.Host, strconv.Itoa(int(at.Port))), client.Config{
 		ClientID:       fmt.Sprintf("broker-%d-fetcher-%d", f.cfg.NodeID, f.from.lane),
 		RequestTimeout: f.cfg.SocketTimeout + f.cfg.MaxWait, DialTimeout: f.cfg.SocketTimeout,
 		// One batch above every limit is answered all the same; a response has heads beside records.

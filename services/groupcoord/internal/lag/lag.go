@@ -3,7 +3,9 @@ package lag
 
 import (
 	"context"
+	"net"
 	"slices"
+	"strconv"
 	"sync"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -147,5 +149,5 @@ func (m *Meter) address(im *metadata.Image, node int32) (string, bool) {
 		return "", false
 	}
 	l, ok := n.PeerListener(m.listener)
-	return l.Address(), ok
+	return net.JoinHostPort(l.Host, strconv.Itoa(int(l.Port))), ok
 }

@@ -8,6 +8,8 @@ package markers
 import (
 	"cmp"
 	"context"
+	"net"
+	"strconv"
 	"sync"
 	"time"
 
@@ -301,7 +303,7 @@ func (s *Sender) address(id int32) (string, bool) {
 		return "", false
 	}
 	l, ok := n.PeerListener(s.cfg.Listener)
-	return l.Address(), ok
+	return net.JoinHostPort(l.Host, strconv.Itoa(int(l.Port))), ok
 }
 
 // written tells the shard, if the delivery is still the one of its transactional id, and forgets it when it is complete.
