@@ -2,7 +2,6 @@ package broker
 
 import (
 	"bufio"
-	"context"
 	"encoding/binary"
 	"errors"
 	"io"
@@ -18,6 +17,7 @@ import (
 	"github.com/cauce-stream/cauce/libs/config"
 	"github.com/cauce-stream/cauce/libs/kafka/configkeys"
 	"github.com/cauce-stream/cauce/libs/kafka/server"
+	"github.com/cauce-stream/cauce/libs/kafka/server/servertest"
 	"github.com/cauce-stream/cauce/libs/metadata"
 	"github.com/cauce-stream/cauce/libs/metadata/metadatapb"
 	"github.com/cauce-stream/cauce/libs/record"
@@ -52,28 +52,12 @@ func startBroker(t testing.TB, pairs ...string) *testBroker {
 	}
 	router := server.NewRouter()
 	s.register(router)
-	router.Register(server.API{Key: int16(kmsg.ApiVersions), MinVersion: 0, MaxVersion: 4, Handle: func(r *server.Request) {
-		resp := kmsg.NewPtrApiVersionsResponse()
-		resp.ApiKeys = router.Versions()
-		r.Reply(resp)
-	}})
-	srv := server.New(server.Config{ListenerName: "PLAINTEXT", Address: "127.0.0.1:0"}, server.Deps{Router: router, Log: logger})
-	if err := srv.Listen(); err != nil {
-		t.Fatal(err)
-	}
-	ctx, stop := context.WithCancel(context.Background())
-	done := make(chan error, 1)
-	go func() { done <- srv.Run(ctx) }()
 	t.Cleanup(func() {
-		stop()
-		if err := <-done; err != nil {
-			t.Errorf("server: %v", err)
-		}
 		if err := s.Close(); err != nil {
 			t.Errorf("close: %v", err)
 		}
 	})
-	return &testBroker{Service: s, t: t, image: metadata.Empty(), addr: srv.Addr().String()}
+	return &testBroker{Service: s, t: t, image: metadata.Empty(), addr: servertest.Serve(t, router, logger).String()}
 }
 
 // apply commits records as the controller would.

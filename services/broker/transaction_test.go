@@ -1,10 +1,7 @@
 package broker
 
 import (
-	"context"
-	"net"
 	"slices"
-	"strconv"
 	"sync"
 	"testing"
 	"time"
@@ -15,6 +12,7 @@ import (
 	"go.uber.org/zap/zaptest"
 
 	"github.com/cauce-stream/cauce/libs/kafka/server"
+	"github.com/cauce-stream/cauce/libs/kafka/server/servertest"
 	"github.com/cauce-stream/cauce/libs/metadata"
 	"github.com/cauce-stream/cauce/libs/metadata/metadatapb"
 	"github.com/cauce-stream/cauce/libs/record"
@@ -35,36 +33,10 @@ func (b *testBroker) coordinate() *txnCoordinator {
 	b.t.Helper()
 	c := &txnCoordinator{}
 	router := server.NewRouter()
-	router.Register(
-		server.API{Key: int16(kmsg.AddPartitionsToTxn), MinVersion: 0, MaxVersion: 5, Handle: c.handle},
-		server.API{Key: int16(kmsg.ApiVersions), MinVersion: 0, MaxVersion: 4, Handle: func(r *server.Request) {
-			resp := kmsg.NewPtrApiVersionsResponse()
-			resp.ApiKeys = router.Versions()
-			r.Reply(resp)
-		}})
-	srv := server.New(server.Config{ListenerName: "PLAINTEXT", Address: "127.0.0.1:0"}, server.Deps{Router: router, Log: zaptest.NewLogger(b.t)})
-	if err := srv.Listen(); err != nil {
-		b.t.Fatal(err)
-	}
-	ctx, stop := context.WithCancel(context.Background())
-	done := make(chan error, 1)
-	go func() { done <- srv.Run(ctx) }()
-	b.t.Cleanup(func() {
-		stop()
-		if err := <-done; err != nil {
-			b.t.Error(err)
-		}
-	})
-	_, portText, err := net.SplitHostPort(srv.Addr().String())
-	if err != nil {
-		b.t.Fatal(err)
-	}
-	port, err := strconv.ParseUint(portText, 10, 16)
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	router.Register(server.API{Key: int16(kmsg.AddPartitionsToTxn), MinVersion: 0, MaxVersion: 5, Handle: c.handle})
+	addr := servertest.Serve(b.t, router, zaptest.NewLogger(b.t))
 	id := b.createTopic(metadata.TransactionStateTopic, 1)
-	node := metadata.Node{ID: coordinatorNode, Incarnation: [16]byte{9}, Listeners: []metadata.Listener{{Name: "PLAINTEXT", Host: "127.0.0.1", Port: uint16(port)}}}
+	node := metadata.Node{ID: coordinatorNode, Incarnation: [16]byte{9}, Listeners: []metadata.Listener{{Name: "PLAINTEXT", Host: "127.0.0.1", Port: uint16(addr.Port)}}}
 	b.apply(&metadatapb.Record{Record: &metadatapb.Record_RegisterBroker{RegisterBroker: node.Record()}},
 		&metadatapb.Record{Record: &metadatapb.Record_CoordinatorShard{CoordinatorShard: metadata.Shard{Owner: coordinatorNode, Epoch: 1}.Record(id, 0)}})
 	return c

@@ -1,11 +1,8 @@
 package txncheck
 
 import (
-	"context"
 	"fmt"
-	"net"
 	"slices"
-	"strconv"
 	"sync"
 	"testing"
 	"time"
@@ -15,6 +12,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/cauce-stream/cauce/libs/kafka/server"
+	"github.com/cauce-stream/cauce/libs/kafka/server/servertest"
 	"github.com/cauce-stream/cauce/libs/metadata"
 	"github.com/cauce-stream/cauce/libs/metadata/metadatapb"
 )
@@ -79,41 +77,16 @@ func (f *fake) seen() [][]string {
 func (f *fake) start(t *testing.T, cfg Config) *Checker {
 	t.Helper()
 	router := server.NewRouter()
-	router.Register(
-		server.API{Key: int16(kmsg.AddPartitionsToTxn), MinVersion: 4, MaxVersion: 5, Handle: f.handle, Inline: true},
-		server.API{Key: int16(kmsg.ApiVersions), MinVersion: 0, MaxVersion: 4, Handle: func(r *server.Request) {
-			resp := kmsg.NewPtrApiVersionsResponse()
-			resp.ApiKeys = router.Versions()
-			r.Reply(resp)
-		}})
-	s := server.New(server.Config{ListenerName: "PLAINTEXT", Address: "127.0.0.1:0"}, server.Deps{Router: router, Log: zap.NewNop()})
-	if err := s.Listen(); err != nil {
-		t.Fatal(err)
-	}
-	ctx, stop := context.WithCancel(context.Background())
-	done := make(chan error, 1)
-	go func() { done <- s.Run(ctx) }()
-	t.Cleanup(func() {
-		stop()
-		if err := <-done; err != nil {
-			t.Error(err)
-		}
-	})
-	c := New(cfg, func() *metadata.Image { return image(t, s.Addr().String()) })
+	router.Register(server.API{Key: int16(kmsg.AddPartitionsToTxn), MinVersion: 4, MaxVersion: 5, Handle: f.handle, Inline: true})
+	addr := servertest.Serve(t, router, zap.NewNop())
+	c := New(cfg, func() *metadata.Image { return image(t, addr.Port) })
 	t.Cleanup(c.Close)
 	return c
 }
 
-// image is a cluster whose one coordinator of transactions is at the address.
-func image(t *testing.T, addr string) *metadata.Image {
-	_, portText, err := net.SplitHostPort(addr)
-	if err != nil {
-		t.Fatal(err)
-	}
-	port, err := strconv.ParseUint(portText, 10, 16)
-	if err != nil {
-		t.Fatal(err)
-	}
+// image is a cluster whose one coordinator of transactions is at the port of this host.
+func image(t *testing.T, port int) *metadata.Image {
+	t.Helper()
 	id := metadata.TopicID{1}
 	node := metadata.Node{ID: 3, Incarnation: [16]byte{1}, Listeners: []metadata.Listener{{Name: "PLAINTEXT", Host: "127.0.0.1", Port: uint16(port)}}}
 	im, _, err := metadata.Empty().Apply(1, []*metadatapb.Record{

@@ -1,7 +1,6 @@
 package markerapi
 
 import (
-	"context"
 	"fmt"
 	"slices"
 	"sync"
@@ -13,32 +12,9 @@ import (
 
 	"github.com/cauce-stream/cauce/libs/kafka/client"
 	"github.com/cauce-stream/cauce/libs/kafka/server"
+	"github.com/cauce-stream/cauce/libs/kafka/server/servertest"
 	"github.com/cauce-stream/cauce/libs/record"
 )
-
-// serve runs a router on a listener and returns its address.
-func serve(t *testing.T, router *server.Router) string {
-	t.Helper()
-	router.Register(server.API{Key: int16(kmsg.ApiVersions), MinVersion: 0, MaxVersion: 4, Handle: func(r *server.Request) {
-		resp := kmsg.NewPtrApiVersionsResponse()
-		resp.ApiKeys = router.Versions()
-		r.Reply(resp)
-	}})
-	s := server.New(server.Config{ListenerName: "PLAINTEXT", Address: "127.0.0.1:0"}, server.Deps{Router: router, Log: zap.NewNop()})
-	if err := s.Listen(); err != nil {
-		t.Fatal(err)
-	}
-	ctx, stop := context.WithCancel(context.Background())
-	done := make(chan error, 1)
-	go func() { done <- s.Run(ctx) }()
-	t.Cleanup(func() {
-		stop()
-		if err := <-done; err != nil {
-			t.Error(err)
-		}
-	})
-	return s.Addr().String()
-}
 
 // writes are the markers that were asked for.
 type writes struct {
@@ -75,7 +51,7 @@ func TestEachPartHasItsWriter(t *testing.T) {
 	}
 	pool := client.New(client.Config{})
 	defer pool.Close()
-	answer, err := pool.Do(t.Context(), serve(t, router), q)
+	answer, err := pool.Do(t.Context(), servertest.Serve(t, router, zap.NewNop()).String(), q)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -109,7 +85,7 @@ func TestAPartThatNobodyStores(t *testing.T) {
 	q.Markers = []kmsg.WriteTxnMarkersRequestMarker{{Topics: []kmsg.WriteTxnMarkersRequestMarkerTopic{{Topic: "a", Partitions: []int32{0}}}}, {}}
 	pool := client.New(client.Config{})
 	defer pool.Close()
-	answer, err := pool.Do(t.Context(), serve(t, router), q)
+	answer, err := pool.Do(t.Context(), servertest.Serve(t, router, zap.NewNop()).String(), q)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/cauce-stream/cauce/libs/config"
 	"github.com/cauce-stream/cauce/libs/kafka/configkeys"
 	"github.com/cauce-stream/cauce/libs/kafka/server"
+	"github.com/cauce-stream/cauce/libs/kafka/server/servertest"
 	"github.com/cauce-stream/cauce/libs/metadata"
 	"github.com/cauce-stream/cauce/libs/metadata/metadatapb"
 )
@@ -140,24 +141,11 @@ func serve(t testing.TB, f *fake) *client {
 	t.Helper()
 	router := server.NewRouter()
 	register(router, f, Options{Log: zap.NewNop()})
-	s := server.New(server.Config{ListenerName: "PLAINTEXT", Address: "127.0.0.1:0"}, server.Deps{Router: router, Log: zap.NewNop()})
-	if err := s.Listen(); err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan error, 1)
-	go func() { done <- s.Run(ctx) }()
-	nc, err := net.Dial("tcp", s.Addr().String())
+	nc, err := net.Dial("tcp", servertest.Serve(t, router, zap.NewNop()).String())
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
-		nc.Close()
-		cancel()
-		if err := <-done; err != nil {
-			t.Error(err)
-		}
-	})
+	t.Cleanup(func() { nc.Close() })
 	nc.SetDeadline(time.Now().Add(30 * time.Second))
 	return &client{t: t, Conn: nc}
 }

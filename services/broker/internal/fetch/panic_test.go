@@ -1,7 +1,6 @@
 package fetch
 
 import (
-	"context"
 	"io"
 	"net"
 	"testing"
@@ -11,6 +10,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/cauce-stream/cauce/libs/kafka/server"
+	"github.com/cauce-stream/cauce/libs/kafka/server/servertest"
 	"github.com/cauce-stream/cauce/libs/log"
 	"github.com/cauce-stream/cauce/libs/log/logdir"
 	"github.com/cauce-stream/cauce/libs/metadata"
@@ -63,23 +63,12 @@ func newRig(t *testing.T) *rig {
 		r.service.Handle(q)
 		r.parked <- struct{}{}
 	}})
-	srv := server.New(server.Config{Address: "127.0.0.1:0"}, server.Deps{Router: router, Log: zap.NewNop()})
-	if err := srv.Listen(); err != nil {
-		t.Fatal(err)
-	}
-	r.addr = srv.Addr().String()
-	ctx, stop := context.WithCancel(context.Background())
-	done := make(chan error, 1)
-	go func() { done <- srv.Run(ctx) }()
 	t.Cleanup(func() {
-		stop()
-		if err := <-done; err != nil {
-			t.Error(err)
-		}
 		if err := logs.Close(); err != nil {
 			t.Error(err)
 		}
 	})
+	r.addr = servertest.Serve(t, router, zap.NewNop()).String()
 	return r
 }
 

@@ -13,6 +13,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/cauce-stream/cauce/libs/kafka/server"
+	"github.com/cauce-stream/cauce/libs/kafka/server/servertest"
 	"github.com/cauce-stream/cauce/libs/metadata"
 	"github.com/cauce-stream/cauce/libs/metadata/metadatapb"
 	"github.com/cauce-stream/cauce/services/groupcoord/internal/assignment"
@@ -23,13 +24,6 @@ func broker(t *testing.T) (host string, port uint16) {
 	t.Helper()
 	router := server.NewRouter()
 	router.Register(
-		server.API{Key: int16(kmsg.ApiVersions), MaxVersion: 3, Handle: func(r *server.Request) {
-			resp := kmsg.NewPtrApiVersionsResponse()
-			for _, key := range []kmsg.Key{kmsg.ApiVersions, kmsg.ListOffsets} {
-				resp.ApiKeys = append(resp.ApiKeys, kmsg.ApiVersionsResponseApiKey{ApiKey: int16(key), MaxVersion: 3})
-			}
-			reply(r, kmsg.NewPtrApiVersionsRequest(), resp)
-		}},
 		server.API{Key: int16(kmsg.ListOffsets), MinVersion: 1, MaxVersion: 3, Handle: func(r *server.Request) {
 			req, resp := kmsg.NewPtrListOffsetsRequest(), kmsg.NewPtrListOffsetsResponse()
 			if err := r.Decode(req); err != nil {
@@ -54,20 +48,7 @@ func broker(t *testing.T) (host string, port uint16) {
 			resp.SetVersion(req.Version)
 			r.Reply(resp)
 		}})
-	s := server.New(server.Config{ListenerName: "PLAINTEXT", Address: "127.0.0.1:0"}, server.Deps{Router: router, Log: zap.NewNop()})
-	if err := s.Listen(); err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan error, 1)
-	go func() { done <- s.Run(ctx) }()
-	t.Cleanup(func() {
-		cancel()
-		if err := <-done; err != nil {
-			t.Error(err)
-		}
-	})
-	return address(t, s.Addr().String())
+	return address(t, servertest.Serve(t, router, zap.NewNop()).String())
 }
 
 func address(t *testing.T, addr string) (host string, port uint16) {
@@ -81,15 +62,6 @@ func address(t *testing.T, addr string) (host string, port uint16) {
 		t.Fatal(err)
 	}
 	return host, uint16(n)
-}
-
-func reply(r *server.Request, req kmsg.Request, resp kmsg.Response) {
-	if err := r.Decode(req); err != nil {
-		r.Fail(err)
-		return
-	}
-	resp.SetVersion(req.GetVersion())
-	r.Reply(resp)
 }
 
 // silent accepts connections and never answers.
