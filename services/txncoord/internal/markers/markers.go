@@ -8,7 +8,9 @@ package markers
 import (
 	"cmp"
 	"context"
+	"maps"
 	"net"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -71,8 +73,8 @@ type Sender struct {
 
 	mu      sync.Mutex
 	active  map[key]*delivery
-	fresh   []*delivery // to be dispatched
-	delayed []*delivery // to be dispatched again at their time
+	fresh   []*delivery            // to be dispatched
+	delayed map[*delivery]struct{} // to be dispatched again at their time
 	lanes   map[int32]*lane
 }
 
@@ -94,7 +96,7 @@ type delivery struct {
 
 // New makes a sender that runs until Close.
 func New(cfg Config, deps Deps) *Sender {
-	s := &Sender{cfg: cfg.withDefaults(), deps: deps, wake: make(chan struct{}, 1), active: map[key]*delivery{}, lanes: map[int32]*lane{}}
+	s := &Sender{cfg: cfg.withDefaults(), deps: deps, wake: make(chan struct{}, 1), active: map[key]*delivery{}, delayed: map[*delivery]struct{}{}, lanes: map[int32]*lane{}}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	if s.deps.Ask == nil {
 		s.pool = client.New(client.Config{ClientID: cfg.ClientID})
@@ -129,7 +131,8 @@ func (s *Sender) Deliver(shardID, epoch int32, c *shard.Completion) {
 // Refresh has what waits for a node tried at once, as the metadata may name another one now.
 func (s *Sender) Refresh() {
 	s.mu.Lock()
-	s.fresh, s.delayed = append(s.fresh, s.delayed...), nil
+	s.fresh = slices.AppendSeq(s.fresh, maps.Keys(s.delayed))
+	clear(s.delayed)
 	im := s.deps.Image()
 	for _, l := range s.lanes {
 		s.reconsider(l, im)
@@ -206,7 +209,7 @@ func (s *Sender) dispatch() (next time.Time, ok bool) {
 	for _, l := range s.lanes {
 		s.start(l)
 	}
-	for _, d := range s.delayed {
+	for d := range s.delayed {
 		if !ok || d.at.Before(next) {
 			next, ok = d.at, true
 		}
@@ -226,16 +229,12 @@ func (s *Sender) due(now time.Time) []*delivery {
 	defer s.mu.Unlock()
 	work := s.fresh
 	s.fresh = nil
-	waiting := s.delayed[:0]
-	for _, d := range s.delayed {
-		if d.at.After(now) {
-			waiting = append(waiting, d)
-		} else {
+	for d := range s.delayed {
+		if !d.at.After(now) {
 			work = append(work, d)
+			delete(s.delayed, d)
 		}
 	}
-	clear(s.delayed[len(waiting):])
-	s.delayed = waiting
 	return work
 }
 
@@ -270,12 +269,7 @@ func (s *Sender) delay(d *delivery, now time.Time) {
 		d.at = now.Add(min(s.cfg.RetryMin<<min(d.failures, 20), s.cfg.RetryMax))
 		d.failures++
 	}
-	for _, other := range s.delayed {
-		if other == d {
-			return
-		}
-	}
-	s.delayed = append(s.delayed, d)
+	s.delayed[d] = struct{}{}
 }
 
 // destination is the node that a partition's marker goes to: its leader, or for a coordinators' topic the owner of its shard, so
