@@ -22,6 +22,7 @@ import (
 
 	"github.com/cauce-stream/cauce/libs/testport"
 	"github.com/cauce-stream/cauce/tests/chaos/internal/history"
+	"github.com/cauce-stream/cauce/tests/retry"
 )
 
 var (
@@ -173,20 +174,8 @@ func (g *groups) replaceMembers() {
 // until tries until it works.
 func (g *groups) until(what string, try func(ctx context.Context) error) {
 	g.t.Helper()
-	ctx, cancel := context.WithTimeout(g.t.Context(), settleTimeout)
-	defer cancel()
-	ticker := time.NewTicker(50 * time.Millisecond)
-	defer ticker.Stop()
-	for {
-		err := try(ctx)
-		if err == nil {
-			return
-		}
-		select {
-		case <-ticker.C:
-		case <-ctx.Done():
-			g.t.Fatalf("%s (seed %d): %v", what, *seed, err)
-		}
+	if err := retry.Until(g.t.Context(), settleTimeout, try); err != nil {
+		g.t.Fatalf("%s (seed %d): %v", what, *seed, err)
 	}
 }
 

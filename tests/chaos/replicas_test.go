@@ -26,6 +26,7 @@ import (
 	"github.com/cauce-stream/cauce/tests/chaos/internal/audit"
 	"github.com/cauce-stream/cauce/tests/chaos/internal/schedule"
 	"github.com/cauce-stream/cauce/tests/localcluster"
+	"github.com/cauce-stream/cauce/tests/retry"
 )
 
 var (
@@ -209,20 +210,8 @@ func (r *replicated) createTopic() {
 // until tries until it works, or fails the test.
 func (r *replicated) until(what string, try func(ctx context.Context) error) {
 	r.t.Helper()
-	ctx, cancel := context.WithTimeout(r.t.Context(), convergeTimeout)
-	defer cancel()
-	ticker := time.NewTicker(100 * time.Millisecond)
-	defer ticker.Stop()
-	for {
-		err := try(ctx)
-		if err == nil {
-			return
-		}
-		select {
-		case <-ticker.C:
-		case <-ctx.Done():
-			r.t.Fatalf("%s: %v", what, err)
-		}
+	if err := retry.Until(r.t.Context(), convergeTimeout, try); err != nil {
+		r.t.Fatalf("%s: %v", what, err)
 	}
 }
 

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/cauce-stream/cauce/libs/testport"
+	"github.com/cauce-stream/cauce/tests/retry"
 )
 
 const (
@@ -88,20 +89,8 @@ func (p *program) kill(t *testing.T) {
 // eventually tries until it works, with a pause between tries, or fails the test at the timeout.
 func eventually(t *testing.T, what string, try func(ctx context.Context) error) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), startTimeout)
-	defer cancel()
-	pause := time.NewTicker(100 * time.Millisecond)
-	defer pause.Stop()
-	for {
-		err := try(ctx)
-		if err == nil {
-			return
-		}
-		select {
-		case <-pause.C:
-		case <-ctx.Done():
-			t.Fatalf("%s: %v", what, err)
-		}
+	if err := retry.Until(t.Context(), startTimeout, try); err != nil {
+		t.Fatalf("%s: %v", what, err)
 	}
 }
 

@@ -18,6 +18,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/cauce-stream/cauce/tests/retry"
 )
 
 const (
@@ -151,20 +153,8 @@ func crash(t *testing.T, service string) {
 // eventually tries until there is no error, for healsWithin.
 func eventually(t *testing.T, what string, try func(context.Context) error) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), healsWithin)
-	defer cancel()
-	tick := time.NewTicker(200 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		err := try(ctx)
-		if err == nil {
-			return
-		}
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			t.Fatalf("%s: not after %v: %v", what, healsWithin, err)
-		}
+	if err := retry.Until(t.Context(), healsWithin, try); err != nil {
+		t.Fatalf("%s: not after %v: %v", what, healsWithin, err)
 	}
 }
 

@@ -17,6 +17,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/cauce-stream/cauce/tests/localcluster"
+	"github.com/cauce-stream/cauce/tests/retry"
 )
 
 // Cluster is one of three controllers and three brokers, in a folder of its own.
@@ -132,21 +133,10 @@ const awaitTimeout = time.Minute
 
 // Await tries until it works.
 func Await(ctx context.Context, what string, try func(ctx context.Context) error) error {
-	ctx, cancel := context.WithTimeout(ctx, awaitTimeout)
-	defer cancel()
-	ticker := time.NewTicker(50 * time.Millisecond)
-	defer ticker.Stop()
-	for {
-		err := try(ctx)
-		if err == nil {
-			return nil
-		}
-		select {
-		case <-ticker.C:
-		case <-ctx.Done():
-			return fmt.Errorf("%s: %w", what, err)
-		}
+	if err := retry.Until(ctx, awaitTimeout, try); err != nil {
+		return fmt.Errorf("%s: %w", what, err)
 	}
+	return nil
 }
 
 const valueSize = 256
