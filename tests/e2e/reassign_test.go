@@ -29,14 +29,7 @@ func TestPartitionMovesUnderLoad(t *testing.T) {
 	}
 	defer client.Close()
 	admin := kadm.NewClient(client)
-	two := "2"
-	eventually(t, "creating orders", func(ctx context.Context) error {
-		created, err := admin.CreateTopics(ctx, 1, 2, map[string]*string{"min.insync.replicas": &two}, "orders")
-		if err == nil {
-			err = created["orders"].Err
-		}
-		return err
-	})
+	createOrders(t, admin, 2)
 	var before kadm.PartitionDetail
 	eventually(t, "every node knows orders", func(ctx context.Context) (err error) {
 		before, err = partition(ctx, admin, "orders")

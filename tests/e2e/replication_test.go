@@ -83,6 +83,19 @@ func partition(ctx context.Context, admin *kadm.Client, topic string) (kadm.Part
 	return p, p.Err
 }
 
+// createOrders makes a topic of one partition, of whose replicas two must be in sync.
+func createOrders(t *testing.T, admin *kadm.Client, replicas int16) {
+	t.Helper()
+	two := "2"
+	eventually(t, "creating orders", func(ctx context.Context) error {
+		created, err := admin.CreateTopics(ctx, 1, replicas, map[string]*string{"min.insync.replicas": &two}, "orders")
+		if err == nil {
+			err = created["orders"].Err
+		}
+		return err
+	})
+}
+
 // failoverLimit is from the kill of a leader to the next acknowledgement. The first kill meets nodes that have just come.
 const failoverLimit = 3 * time.Second
 
@@ -97,14 +110,7 @@ func TestLeadersDieUnderLoad(t *testing.T) {
 	}
 	defer client.Close()
 	admin := kadm.NewClient(client)
-	two := "2"
-	eventually(t, "creating orders", func(ctx context.Context) error {
-		created, err := admin.CreateTopics(ctx, 1, 3, map[string]*string{"min.insync.replicas": &two}, "orders")
-		if err == nil {
-			err = created["orders"].Err
-		}
-		return err
-	})
+	createOrders(t, admin, 3)
 
 	total := 0
 	produceSome := func(n int) {

@@ -91,15 +91,7 @@ func (s *Set) createFuture(k key, current placed, to *dir) (*log.Log, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.mu.Lock()
-	s.futures[k] = placed{l, to}
-	to.logs++
-	s.mu.Unlock()
-	if err := to.err(); err != nil {
-		l.Fence(err) // it went offline meanwhile
-		return nil, err
-	}
-	return l, nil
+	return s.enter(s.futures, k, placed{l, to})
 }
 
 // Future finds the log that is to take the place of a partition's.

@@ -310,15 +310,20 @@ func (s *Set) Create(topic string, partition int32, id log.TopicID, c log.Config
 	if err != nil {
 		return nil, err
 	}
+	return s.enter(s.logs, k, placed{l, d})
+}
+
+// enter has a log that is new among the set's, which of them says in.
+func (s *Set) enter(in map[key]placed, k key, p placed) (*log.Log, error) {
 	s.mu.Lock()
-	s.logs[k] = placed{l, d}
-	d.logs++
+	in[k] = p
+	p.dir.logs++
 	s.mu.Unlock()
-	if err := d.err(); err != nil {
-		l.Fence(err) // it went offline meanwhile
+	if err := p.dir.err(); err != nil {
+		p.Fence(err) // it went offline meanwhile
 		return nil, err
 	}
-	return l, nil
+	return p.Log, nil
 }
 
 // ExpectNew says that Create is called for partitions from now on that this node had no replica of before: they cannot lie in a
