@@ -13,6 +13,7 @@ import (
 
 	"github.com/cauce-stream/cauce/libs/kafka/server"
 	"github.com/cauce-stream/cauce/libs/kafka/server/servertest"
+	"github.com/cauce-stream/cauce/libs/kafka/txnapi"
 	"github.com/cauce-stream/cauce/libs/metadata"
 	"github.com/cauce-stream/cauce/libs/metadata/metadatapb"
 	"github.com/cauce-stream/cauce/libs/record"
@@ -60,15 +61,7 @@ func (c *txnCoordinator) handle(r *server.Request) {
 				code = err.Code
 			}
 		}
-		out := kmsg.AddPartitionsToTxnResponseTransaction{TransactionalID: t.TransactionalID}
-		for _, topic := range t.Topics {
-			o := kmsg.AddPartitionsToTxnResponseTransactionTopic{Topic: topic.Topic}
-			for _, p := range topic.Partitions {
-				o.Partitions = append(o.Partitions, kmsg.AddPartitionsToTxnResponseTransactionTopicPartition{Partition: p, ErrorCode: code})
-			}
-			out.Topics = append(out.Topics, o)
-		}
-		resp.Transactions = append(resp.Transactions, out)
+		resp.Transactions = append(resp.Transactions, txnapi.AddedTransaction(t, func(int) int16 { return code }))
 	}
 	r.Reply(resp)
 }

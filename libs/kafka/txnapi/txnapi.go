@@ -89,22 +89,39 @@ func Refuse(req kmsg.Request, code *kerr.Error) kmsg.Response {
 
 // refuseAdd has a code for each partition.
 func refuseAdd(q *kmsg.AddPartitionsToTxnRequest, resp *kmsg.AddPartitionsToTxnResponse, code int16) {
-	for _, t := range q.Topics {
+	always := func(int) int16 { return code }
+	resp.Topics = AddedTopics(q.Topics, always)
+	for i := range q.Transactions {
+		resp.Transactions = append(resp.Transactions, AddedTransaction(&q.Transactions[i], always))
+	}
+}
+
+// AddedTopics answers AddPartitionsToTxn before version 4: code gives that of each partition, by its place among all.
+func AddedTopics(topics []kmsg.AddPartitionsToTxnRequestTopic, code func(i int) int16) []kmsg.AddPartitionsToTxnResponseTopic {
+	var answer []kmsg.AddPartitionsToTxnResponseTopic
+	n := 0
+	for _, t := range topics {
 		topic := kmsg.AddPartitionsToTxnResponseTopic{Topic: t.Topic}
 		for _, p := range t.Partitions {
-			topic.Partitions = append(topic.Partitions, kmsg.AddPartitionsToTxnResponseTopicPartition{Partition: p, ErrorCode: code})
+			topic.Partitions = append(topic.Partitions, kmsg.AddPartitionsToTxnResponseTopicPartition{Partition: p, ErrorCode: code(n)})
+			n++
 		}
-		resp.Topics = append(resp.Topics, topic)
+		answer = append(answer, topic)
 	}
-	for _, txn := range q.Transactions {
-		result := kmsg.AddPartitionsToTxnResponseTransaction{TransactionalID: txn.TransactionalID}
-		for _, t := range txn.Topics {
-			topic := kmsg.AddPartitionsToTxnResponseTransactionTopic{Topic: t.Topic}
-			for _, p := range t.Partitions {
-				topic.Partitions = append(topic.Partitions, kmsg.AddPartitionsToTxnResponseTransactionTopicPartition{Partition: p, ErrorCode: code})
-			}
-			result.Topics = append(result.Topics, topic)
+	return answer
+}
+
+// AddedTransaction answers about one transaction since version 4, as AddedTopics does.
+func AddedTransaction(txn *kmsg.AddPartitionsToTxnRequestTransaction, code func(i int) int16) kmsg.AddPartitionsToTxnResponseTransaction {
+	result := kmsg.AddPartitionsToTxnResponseTransaction{TransactionalID: txn.TransactionalID}
+	n := 0
+	for _, t := range txn.Topics {
+		topic := kmsg.AddPartitionsToTxnResponseTransactionTopic{Topic: t.Topic}
+		for _, p := range t.Partitions {
+			topic.Partitions = append(topic.Partitions, kmsg.AddPartitionsToTxnResponseTransactionTopicPartition{Partition: p, ErrorCode: code(n)})
+			n++
 		}
-		resp.Transactions = append(resp.Transactions, result)
+		result.Topics = append(result.Topics, topic)
 	}
+	return result
 }

@@ -35,15 +35,8 @@ func (s *Service) addPartitions(r *server.Request) {
 		for _, t := range q.Topics {
 			p.Partitions = appendPartitions(p.Partitions, t.Topic, t.Partitions)
 		}
-		s.add(q, p, func(codes []int16) {
-			for _, t := range q.Topics {
-				topic := kmsg.AddPartitionsToTxnResponseTopic{Topic: t.Topic}
-				for i, id := range t.Partitions {
-					topic.Partitions = append(topic.Partitions, kmsg.AddPartitionsToTxnResponseTopicPartition{Partition: id, ErrorCode: codes[i]})
-				}
-				codes = codes[len(t.Partitions):]
-				resp.Topics = append(resp.Topics, topic)
-			}
+		s.add(q, p, func(code func(int) int16) {
+			resp.Topics = txnapi.AddedTopics(q.Topics, code)
 			r.Reply(resp)
 		})
 		return
@@ -58,22 +51,14 @@ func (s *Service) addPartitions(r *server.Request) {
 // addOne answers for one of the transactions of a leader's request.
 func (s *Service) addOne(q *kmsg.AddPartitionsToTxnRequest, i int, result *kmsg.AddPartitionsToTxnResponseTransaction, done func()) {
 	txn := &q.Transactions[i]
-	result.TransactionalID = txn.TransactionalID
 	p := &shard.Participants{
 		ID: txn.TransactionalID, ProducerID: txn.ProducerID, Epoch: txn.ProducerEpoch, VerifyOnly: txn.VerifyOnly, Verified: true,
 	}
 	for _, t := range txn.Topics {
 		p.Partitions = appendPartitions(p.Partitions, t.Topic, t.Partitions)
 	}
-	s.add(q, p, func(codes []int16) {
-		for _, t := range txn.Topics {
-			topic := kmsg.AddPartitionsToTxnResponseTransactionTopic{Topic: t.Topic}
-			for i, id := range t.Partitions {
-				topic.Partitions = append(topic.Partitions, kmsg.AddPartitionsToTxnResponseTransactionTopicPartition{Partition: id, ErrorCode: codes[i]})
-			}
-			codes = codes[len(t.Partitions):]
-			result.Topics = append(result.Topics, topic)
-		}
+	s.add(q, p, func(code func(int) int16) {
+		*result = txnapi.AddedTransaction(txn, code)
 		done()
 	})
 }
@@ -86,26 +71,19 @@ func appendPartitions(list []schema.Partition, topic string, ids []int32) []sche
 }
 
 // add adds or verifies the partitions of one transaction and gives the code of each, as the request's version tells it.
-func (s *Service) add(q kmsg.Request, p *shard.Participants, give func(codes []int16)) {
-	codes := make([]int16, len(p.Partitions))
-	all := func(code *kerr.Error) {
-		for i := range codes {
-			codes[i] = txnapi.Code(q, code)
-		}
-		give(codes)
-	}
+func (s *Service) add(q kmsg.Request, p *shard.Participants, give func(code func(i int) int16)) {
+	all := func(code *kerr.Error) { give(func(int) int16 { return txnapi.Code(q, code) }) }
 	switch missing := s.missing(p.Partitions); {
 	case p.ID == "":
 		all(kerr.InvalidRequest)
 		return
 	case missing != nil:
-		for i := range codes {
-			codes[i] = kerr.OperationNotAttempted.Code
+		give(func(i int) int16 {
 			if missing[i] {
-				codes[i] = kerr.UnknownTopicOrPartition.Code
+				return kerr.UnknownTopicOrPartition.Code
 			}
-		}
-		give(codes)
+			return kerr.OperationNotAttempted.Code
+		})
 		return
 	}
 	s.do(p.ID, func(m *shard.Machine, now time.Time, t coordinator.Ticket, _ int64) coordinator.Step {
@@ -116,10 +94,8 @@ func (s *Service) add(q kmsg.Request, p *shard.Participants, give func(codes []i
 				all(code)
 				return
 			}
-			for i, code := range response.([]*kerr.Error) {
-				codes[i] = txnapi.Code(q, code)
-			}
-			give(codes)
+			codes := response.([]*kerr.Error)
+			give(func(i int) int16 { return txnapi.Code(q, codes[i]) })
 		})
 }
 
