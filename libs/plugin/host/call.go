@@ -167,13 +167,12 @@ func (h *Host) judge(ctx context.Context, f *file, p *process, err error) (outco
 		return outcomeTimeout, fmt.Errorf("no answer in time: %w", context.DeadlineExceeded)
 	case s.Code() == codes.ResourceExhausted && strings.Contains(s.Message(), "received message larger than max"):
 		return outcomeTooLarge, fmt.Errorf("its answer is larger than %d bytes (plugin.answer.max.bytes)", h.config.MaxAnswerBytes)
+	case s.Code() == codes.Canceled && p.runner.ended():
+		return h.crashed(f, p) // its end was seen, and the connection closed, before the call saw it break
 	case s.Code() == codes.Unavailable:
 		select {
 		case <-p.runner.exited:
-			f.mu.Lock()
-			f.noteEnd(p) // before the next call comes
-			f.mu.Unlock()
-			return outcomeCrash, fmt.Errorf("%s crashed: %s", f.base(), p.epitaph())
+			return h.crashed(f, p)
 		case <-ctx.Done():
 		case <-time.After(exitGrace):
 		}
@@ -181,6 +180,14 @@ func (h *Host) judge(ctx context.Context, f *file, p *process, err error) (outco
 		return outcomeCrash, fmt.Errorf("%s closed its connection: %s", f.base(), s.Message())
 	}
 	return outcomeError, errors.New(s.Message())
+}
+
+// crashed notes the end of a process, before the next call comes.
+func (h *Host) crashed(f *file, p *process) (outcome string, _ error) {
+	f.mu.Lock()
+	f.noteEnd(p)
+	f.mu.Unlock()
+	return outcomeCrash, fmt.Errorf("%s crashed: %s", f.base(), p.epitaph())
 }
 
 func (h *Host) latency(key offerKey) *latencies {

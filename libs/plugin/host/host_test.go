@@ -18,6 +18,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/cauce-stream/cauce/libs/plugin"
+	"github.com/cauce-stream/cauce/libs/plugin/pluginpb"
 )
 
 func TestFaultsCostOneCallAndAreNamed(t *testing.T) {
@@ -59,6 +60,31 @@ func TestFaultsCostOneCallAndAreNamed(t *testing.T) {
 	if status := h.List()[0]; status.Restarts != 2 || status.Calls != 14 {
 		t.Errorf("after a crash and a hang: %+v", status)
 	}
+}
+
+// TestAnEndSeenBeforeTheCallBreaks has the end of a process noted, and its connection closed, before a call uses it.
+func TestAnEndSeenBeforeTheCallBreaks(t *testing.T) {
+	folder := t.TempDir()
+	install(t, folder, "faults", "1")
+	h, _ := start(t, folder, Config{})
+	good(t, h)
+	f, _, err := h.find(t.Context(), offerKey{pluginpb.Kind_KIND_ASSIGNOR, "faulty"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := f.acquire(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.runner.kill("")
+	<-p.runner.exited
+	f.ended(p)
+	outcome, err := h.judge(t.Context(), f, p, p.ping(t.Context()))
+	f.release(p)
+	if outcome != outcomeCrash || !strings.Contains(err.Error(), "faults crashed") {
+		t.Errorf("%s: %v", outcome, err)
+	}
+	good(t, h)
 }
 
 // TestAHangDoesNotDisturbOthers has one call hang while another, to the same process, takes its time.

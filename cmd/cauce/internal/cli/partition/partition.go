@@ -53,6 +53,7 @@ func Reassign(ctx context.Context, client *kgo.Client, partitions []placement.Pa
 		return exit.Answer(err, "")
 	}
 	var faults []error
+	slices.SortFunc(response.Topics, func(a, b kmsg.AlterPartitionAssignmentsResponseTopic) int { return cmp.Compare(a.Topic, b.Topic) })
 	for _, t := range response.Topics {
 		for _, p := range t.Partitions {
 			if err := kerr.ErrorForCode(p.ErrorCode); err != nil {
@@ -113,7 +114,9 @@ func Elect(ctx context.Context, client *kgo.Client, partitions []placement.Parti
 	}
 	done := []Election{}
 	var faults []error
+	slices.SortFunc(response.Topics, func(a, b kmsg.ElectLeadersResponseTopic) int { return cmp.Compare(a.Topic, b.Topic) })
 	for _, t := range response.Topics {
+		slices.SortFunc(t.Partitions, func(a, b kmsg.ElectLeadersResponseTopicPartition) int { return cmp.Compare(a.Partition, b.Partition) })
 		for _, p := range t.Partitions {
 			switch err := kerr.ErrorForCode(p.ErrorCode); err {
 			case nil:
