@@ -15,7 +15,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 
-	"github.com/cauce-stream/cauce/tests/chaos/internal/audit"
+	"github.com/cauce-stream/cauce/tests/audit"
 )
 
 const (

@@ -23,7 +23,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/cauce-stream/cauce/libs/testport"
-	"github.com/cauce-stream/cauce/tests/chaos/internal/audit"
+	"github.com/cauce-stream/cauce/tests/audit"
 	"github.com/cauce-stream/cauce/tests/chaos/internal/schedule"
 	"github.com/cauce-stream/cauce/tests/localcluster"
 	"github.com/cauce-stream/cauce/tests/retry"
