@@ -5,13 +5,12 @@ package audit
 
 import (
 	"bytes"
-	"cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"slices"
 
 	"github.com/cauce-stream/cauce/libs/record"
+	"github.com/cauce-stream/cauce/tests/finding"
 )
 
 // Record is one that a producer sent to a partition. The numbers of a producer in a partition are 0, 1, 2….
@@ -83,58 +82,30 @@ type Partition struct {
 	HighWatermark int64
 }
 
-// Kind of a violation.
-type Kind string
-
 // The kinds of violations.
 const (
-	Lost       Kind = "lost"       // acknowledged, and not there
-	Misplaced  Kind = "misplaced"  // there, at another offset than was acknowledged
-	Reordered  Kind = "reordered"  // behind one that its producer sent later
-	Duplicated Kind = "duplicated" // there twice, although its producer is idempotent
-	Skipped    Kind = "skipped"    // an idempotent producer's record is missing before one that is there
-	Unknown    Kind = "unknown"    // nobody sent it
-	Gap        Kind = "gap"        // offsets of the log that do not follow one another
-	Corrupt    Kind = "corrupt"    // what is stored is no sequence of valid batches
-	Differing  Kind = "differing"  // replicas have other bytes below the high watermark
-	Dirty      Kind = "dirty"      // a consumer was given what the log does not have there
-	Unordered  Kind = "unordered"  // a consumer was given offsets that do not follow one another
+	Lost       finding.Kind = "lost"       // acknowledged, and not there
+	Misplaced  finding.Kind = "misplaced"  // there, at another offset than was acknowledged
+	Reordered  finding.Kind = "reordered"  // behind one that its producer sent later
+	Duplicated finding.Kind = "duplicated" // there twice, although its producer is idempotent
+	Skipped    finding.Kind = "skipped"    // an idempotent producer's record is missing before one that is there
+	Unknown    finding.Kind = "unknown"    // nobody sent it
+	Gap        finding.Kind = "gap"        // offsets of the log that do not follow one another
+	Corrupt    finding.Kind = "corrupt"    // what is stored is no sequence of valid batches
+	Differing  finding.Kind = "differing"  // replicas have other bytes below the high watermark
+	Dirty      finding.Kind = "dirty"      // a consumer was given what the log does not have there
+	Unordered  finding.Kind = "unordered"  // a consumer was given offsets that do not follow one another
 )
 
-// Finding is a violation. Examples of one kind in one partition are counted, the first few told.
-type Finding struct {
-	Kind     Kind
-	Count    int
-	Examples []string
-}
-
-const maxExamples = 5
-
-type findings []Finding
-
-func (f *findings) add(kind Kind, format string, args ...any) {
-	i := slices.IndexFunc(*f, func(x Finding) bool { return x.Kind == kind })
-	if i < 0 {
-		i = len(*f)
-		*f = append(*f, Finding{Kind: kind})
-	}
-	x := &(*f)[i]
-	x.Count++
-	if len(x.Examples) < maxExamples {
-		x.Examples = append(x.Examples, fmt.Sprintf(format, args...))
-	}
-}
-
 // Check says what must not be so, the gravest kinds first in the order above.
-func Check(p Partition) []Finding {
-	var found findings
+func Check(p Partition) []finding.Finding {
+	var found finding.List
 	kept := p.compareReplicas(&found)
 	p.checkProducers(kept, &found)
 	for _, v := range p.Views {
 		v.check(kept, &found)
 	}
-	order := []Kind{Lost, Misplaced, Reordered, Duplicated, Skipped, Unknown, Gap, Corrupt, Differing, Dirty, Unordered}
-	slices.SortFunc(found, func(a, b Finding) int { return cmp.Compare(slices.Index(order, a.Kind), slices.Index(order, b.Kind)) })
+	found.Sort(Lost, Misplaced, Reordered, Duplicated, Skipped, Unknown, Gap, Corrupt, Differing, Dirty, Unordered)
 	return found
 }
 
@@ -142,26 +113,26 @@ func Check(p Partition) []Finding {
 type log []Record
 
 // compareReplicas returns the content that the first replica has.
-func (p Partition) compareReplicas(found *findings) log {
+func (p Partition) compareReplicas(found *finding.List) log {
 	var kept log
 	var reference []byte
 	for i, r := range p.Replicas {
 		committed, content, err := r.read(p.HighWatermark)
 		switch {
 		case errors.Is(err, errGap):
-			found.add(Gap, "node %d: %v", r.Node, err)
+			found.Add(Gap, "node %d: %v", r.Node, err)
 		case err != nil:
-			found.add(Corrupt, "node %d: %v", r.Node, err)
+			found.Add(Corrupt, "node %d: %v", r.Node, err)
 		}
 		if next := int64(len(content)); next < p.HighWatermark && err == nil {
-			found.add(Gap, "node %d ends at offset %d, the high watermark is %d", r.Node, next, p.HighWatermark)
+			found.Add(Gap, "node %d ends at offset %d, the high watermark is %d", r.Node, next, p.HighWatermark)
 		}
 		if i == 0 {
 			kept, reference = content, committed
 			continue
 		}
 		if !bytes.Equal(committed, reference) {
-			found.add(Differing, "nodes %d and %d: %d and %d bytes below the high watermark, the first difference at byte %d",
+			found.Add(Differing, "nodes %d and %d: %d and %d bytes below the high watermark, the first difference at byte %d",
 				p.Replicas[0].Node, r.Node, len(reference), len(committed), firstDifference(reference, committed))
 		}
 	}
@@ -226,14 +197,14 @@ func appendBatch(content log, batch record.Batch) (log, error) {
 }
 
 // checkProducers holds what was acknowledged against what was kept.
-func (p Partition) checkProducers(kept log, found *findings) {
+func (p Partition) checkProducers(kept log, found *finding.List) {
 	places := map[Record]int64{} // the first of each
 	last := map[int32]int64{}    // the highest number of each producer so far
 	for i, r := range kept {
 		offset := int64(i)
 		producer := p.Producers[r.Producer]
 		if r.Number < 0 || r.Number >= producer.Sent {
-			found.add(Unknown, "offset %d: %v", offset, r)
+			found.Add(Unknown, "offset %d: %v", offset, r)
 			continue
 		}
 		highest, any := last[r.Producer]
@@ -243,13 +214,13 @@ func (p Partition) checkProducers(kept log, found *findings) {
 		first, again := places[r]
 		switch {
 		case again && producer.Idempotent:
-			found.add(Duplicated, "%v is at offsets %d and %d", r, first, offset)
+			found.Add(Duplicated, "%v is at offsets %d and %d", r, first, offset)
 		case again:
 			continue
 		case r.Number < highest:
-			found.add(Reordered, "%v is at offset %d, behind record %d", r, offset, highest)
+			found.Add(Reordered, "%v is at offset %d, behind record %d", r, offset, highest)
 		case r.Number > highest+1 && producer.Idempotent:
-			found.add(Skipped, "%v is at offset %d, behind record %d", r, offset, highest)
+			found.Add(Skipped, "%v is at offset %d, behind record %d", r, offset, highest)
 		}
 		places[r] = offset
 		last[r.Producer] = max(highest, r.Number)
@@ -260,25 +231,25 @@ func (p Partition) checkProducers(kept log, found *findings) {
 			_, there := places[r]
 			switch {
 			case !there:
-				found.add(Lost, "%v, acknowledged at offset %d", r, ack.Offset)
+				found.Add(Lost, "%v, acknowledged at offset %d", r, ack.Offset)
 			case ack.Offset >= 0 && (ack.Offset >= int64(len(kept)) || kept[ack.Offset] != r):
-				found.add(Misplaced, "%v, acknowledged at offset %d, is at offset %d", r, ack.Offset, places[r])
+				found.Add(Misplaced, "%v, acknowledged at offset %d, is at offset %d", r, ack.Offset, places[r])
 			}
 		}
 	}
 }
 
 // check holds what a consumer was given against what was kept.
-func (v View) check(kept log, found *findings) {
+func (v View) check(kept log, found *finding.List) {
 	for i, s := range v.Sights {
 		if i > 0 && s.Offset != v.Sights[i-1].Offset+1 {
-			found.add(Unordered, "%s was given offset %d after %d", v.Consumer, s.Offset, v.Sights[i-1].Offset)
+			found.Add(Unordered, "%s was given offset %d after %d", v.Consumer, s.Offset, v.Sights[i-1].Offset)
 		}
 		switch {
 		case s.Offset < 0 || s.Offset >= int64(len(kept)):
-			found.add(Dirty, "%s was given %v at offset %d, and the log ends at %d", v.Consumer, s.Record, s.Offset, len(kept))
+			found.Add(Dirty, "%s was given %v at offset %d, and the log ends at %d", v.Consumer, s.Record, s.Offset, len(kept))
 		case kept[s.Offset] != s.Record:
-			found.add(Dirty, "%s was given %v at offset %d, where %v is", v.Consumer, s.Record, s.Offset, kept[s.Offset])
+			found.Add(Dirty, "%s was given %v at offset %d, where %v is", v.Consumer, s.Record, s.Offset, kept[s.Offset])
 		}
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/cauce-stream/cauce/libs/record"
+	"github.com/cauce-stream/cauce/tests/finding"
 )
 
 // batch holds records from an offset on.
@@ -97,78 +98,78 @@ func TestViolationsAreFound(t *testing.T) {
 	tests := []struct {
 		name     string
 		change   func(t *testing.T, p *Partition)
-		want     []Kind
+		want     []finding.Kind
 		examples string
 	}{
 		{"an acknowledged record is not there", func(_ *testing.T, p *Partition) {
 			first(p, func(x *Producer) { x.Acks = append(x.Acks, Ack{3, 6}) })
-		}, []Kind{Lost}, "record 3 of producer 1, acknowledged at offset 6"},
+		}, []finding.Kind{Lost}, "record 3 of producer 1, acknowledged at offset 6"},
 		{"another one is there instead", func(t *testing.T, p *Partition) {
 			replicas(p, stored(t, Record{1, 0}, Record{2, 0}, Record{2, 1}), 3)
 			first(p, func(x *Producer) { x.Acks = acks(0, 2) })
 			p.Producers[2] = Producer{Sent: 2}
-		}, []Kind{Lost}, "record 1 of producer 1, acknowledged at offset 2"},
+		}, []finding.Kind{Lost}, "record 1 of producer 1, acknowledged at offset 2"},
 		{"a record is not where it was acknowledged", func(_ *testing.T, p *Partition) {
 			first(p, func(x *Producer) { x.Acks[2].Offset = 4 })
-		}, []Kind{Misplaced}, "acknowledged at offset 4, is at offset 5"},
+		}, []finding.Kind{Misplaced}, "acknowledged at offset 4, is at offset 5"},
 		{"the log ends before the acknowledged offset", func(_ *testing.T, p *Partition) {
 			first(p, func(x *Producer) { x.Acks[2].Offset = 100 })
-		}, []Kind{Misplaced}, "acknowledged at offset 100"},
+		}, []finding.Kind{Misplaced}, "acknowledged at offset 100"},
 		{"the cluster did not know the offset any more", func(_ *testing.T, p *Partition) {
 			first(p, func(x *Producer) { x.Acks[2].Offset = -1 })
 		}, nil, ""},
 		{"an idempotent producer's records changed places", func(t *testing.T, p *Partition) {
 			replicas(p, stored(t, of(1, 0, 2, 1)...), 3)
 			p.Producers = map[int32]Producer{1: {Idempotent: true, Sent: 3, Acks: acks(0, 2, 1)}}
-		}, []Kind{Reordered, Skipped}, "record 1 of producer 1 is at offset 2, behind record 2"},
+		}, []finding.Kind{Reordered, Skipped}, "record 1 of producer 1 is at offset 2, behind record 2"},
 		{"another producer's records changed places", func(t *testing.T, p *Partition) {
 			replicas(p, stored(t, of(1, 0, 2, 1)...), 3)
 			p.Producers = map[int32]Producer{1: {Sent: 3, Acks: acks(0, 2, 1)}}
-		}, []Kind{Reordered}, "behind record 2"},
+		}, []finding.Kind{Reordered}, "behind record 2"},
 		{"an idempotent producer's batch is there twice", func(t *testing.T, p *Partition) {
 			replicas(p, stored(t, of(1, 0, 1, 0, 1)...), 4)
 			p.Producers = map[int32]Producer{1: {Idempotent: true, Sent: 2, Acks: acks(0, 1)}}
-		}, []Kind{Duplicated}, "record 0 of producer 1 is at offsets 0 and 2"},
+		}, []finding.Kind{Duplicated}, "record 0 of producer 1 is at offsets 0 and 2"},
 		{"an unacknowledged record of an idempotent producer is missing before a later one", func(t *testing.T, p *Partition) {
 			replicas(p, stored(t, of(1, 0, 2)...), 2)
 			p.Producers = map[int32]Producer{1: {Idempotent: true, Sent: 3, Acks: acks(0)}}
-		}, []Kind{Skipped}, "record 2 of producer 1 is at offset 1, behind record 0"},
+		}, []finding.Kind{Skipped}, "record 2 of producer 1 is at offset 1, behind record 0"},
 		{"a record that was never sent", func(t *testing.T, p *Partition) {
 			replicas(p, stored(t, of(3, 0)...), 1)
 			p.Producers = nil
-		}, []Kind{Unknown}, "offset 0: record 0 of producer 3"},
+		}, []finding.Kind{Unknown}, "offset 0: record 0 of producer 3"},
 		{"offsets are left out", func(t *testing.T, p *Partition) {
 			replicas(p, append(batch(t, 0, of(1, 0, 1)...), batch(t, 3, of(1, 2)...)...), 4)
 			p.Producers = map[int32]Producer{1: {Idempotent: true, Sent: 3, Acks: acks(0, 1)}}
-		}, []Kind{Gap}, "a batch at 3 behind offset 1"},
+		}, []finding.Kind{Gap}, "a batch at 3 behind offset 1"},
 		{"a replica ends below the high watermark", func(t *testing.T, p *Partition) {
 			p.Replicas[1].Data = stored(t, Record{1, 0}, Record{2, 0}, Record{1, 1}, Record{2, 1})
-		}, []Kind{Gap, Differing}, "node 2 ends at offset 4, the high watermark is 6"},
+		}, []finding.Kind{Gap, Differing}, "node 2 ends at offset 4, the high watermark is 6"},
 		{"a byte of a replica has changed", func(_ *testing.T, p *Partition) {
 			p.Replicas[1].Data = slices.Clone(p.Replicas[1].Data)
 			p.Replicas[1].Data[100] ^= 1
-		}, []Kind{Corrupt, Differing}, "node 2: batch at offset 0"},
+		}, []finding.Kind{Corrupt, Differing}, "node 2: batch at offset 0"},
 		{"replicas have the same records in other batches", func(t *testing.T, p *Partition) {
 			p.Replicas[1].Data = append(batch(t, 0, Record{1, 0}, Record{2, 0}, Record{1, 1}, Record{2, 1}), batch(t, 4, Record{2, 1}, Record{1, 2})...)
-		}, []Kind{Differing}, "nodes 1 and 2"},
+		}, []finding.Kind{Differing}, "nodes 1 and 2"},
 		{"a consumer was given what was given up later", func(_ *testing.T, p *Partition) {
 			p.Views[0].Sights[5].Record = Record{2, 7}
-		}, []Kind{Dirty}, "a was given record 7 of producer 2 at offset 5, where record 2 of producer 1 is"},
+		}, []finding.Kind{Dirty}, "a was given record 7 of producer 2 at offset 5, where record 2 of producer 1 is"},
 		{"a consumer was given more than there is", func(_ *testing.T, p *Partition) {
 			p.Views[0].Sights = append(p.Views[0].Sights, Sight{6, Record{1, 3}})
-		}, []Kind{Dirty}, "the log ends at 6"},
+		}, []finding.Kind{Dirty}, "the log ends at 6"},
 		{"a consumer skipped an offset", func(_ *testing.T, p *Partition) {
 			p.Views[0].Sights = slices.Delete(p.Views[0].Sights, 2, 3)
-		}, []Kind{Unordered}, "a was given offset 3 after 1"},
+		}, []finding.Kind{Unordered}, "a was given offset 3 after 1"},
 		{"a consumer went back", func(_ *testing.T, p *Partition) {
 			p.Views[1].Sights = append(p.Views[1].Sights, p.Views[1].Sights[0])
-		}, []Kind{Unordered}, "b was given offset 2 after 3"},
+		}, []finding.Kind{Unordered}, "b was given offset 2 after 3"},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			p := sound(t)
 			test.change(t, &p)
-			var kinds []Kind
+			var kinds []finding.Kind
 			var examples []string
 			for _, f := range Check(p) {
 				kinds = append(kinds, f.Kind)
@@ -189,7 +190,7 @@ func TestExamplesAreFew(t *testing.T) {
 	p := sound(t)
 	p.Producers = map[int32]Producer{}
 	found := Check(p)
-	if len(found) != 1 || found[0].Kind != Unknown || found[0].Count != 6 || len(found[0].Examples) != maxExamples {
+	if len(found) != 1 || found[0].Kind != Unknown || found[0].Count != 6 || len(found[0].Examples) != finding.MaxExamples {
 		t.Errorf("found %+v", found)
 	}
 }
