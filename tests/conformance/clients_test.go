@@ -8,6 +8,7 @@ import (
 	"maps"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -200,18 +201,23 @@ func openClients(t *testing.T) []subject {
 
 func javaClient(t *testing.T, dir, name string) client.Client {
 	t.Helper()
+	return newDriver(t, name, workload.Shape{}, "java", append(javaProgram(t, dir, "java/Driver.java", "-Xmx512m"), under.Bootstrap)...)
+}
+
+// javaProgram is what java is to be given to run a class: the folder of clients whose pom names the jars, the source below
+// testdata/clients, and flags.
+func javaProgram(t *testing.T, dir, source string, flags ...string) []string {
+	t.Helper()
 	libs, err := cache.Maven(t.Context(), absClientDir(t, dir))
 	if err != nil {
 		t.Fatal(err)
 	}
-	java := absClientDir(t, "java")
-	classes, err := cache.Javac(t.Context(), libs, filepath.Join(java, "Driver.java"))
+	classes, err := cache.Javac(t.Context(), libs, absClientDir(t, source))
 	if err != nil {
 		t.Fatal(err)
 	}
-	return newDriver(t, name, workload.Shape{}, "java", "-Xmx512m", "-XX:+UseSerialGC",
-		"-Dlog4j2.configurationFile="+filepath.Join(java, "log4j2.properties"),
-		"-cp", classes+":"+filepath.Join(libs, "*"), "Driver", under.Bootstrap)
+	return slices.Concat(flags, []string{"-XX:+UseSerialGC", "-Dlog4j2.configurationFile=" + absClientDir(t, "java/log4j2.properties"),
+		"-cp", classes + ":" + filepath.Join(libs, "*"), strings.TrimSuffix(filepath.Base(source), ".java")})
 }
 
 func nodeClient(t *testing.T) client.Client {

@@ -62,22 +62,11 @@ func groupClients(t *testing.T) []groupClient {
 // TestGroups lets every client consume in groups. The server has short timeouts, so that crashes are noticed soon;
 // TestGroupsByDefault runs on a server as it comes.
 func TestGroups(t *testing.T) {
-	if os.Getenv("CAUCE_BOOTSTRAP") != "" {
-		t.Skip("needs a server that the suite starts, with settings of its own")
-	}
-	s, err := server.Start(t.Context(), root, absClientDir(t, "java"), under.Kafka, server.Options{Set: []string{
+	s := ownServer(t,
 		"group.initial.rebalance.delay.ms=0",
 		"group.consumer.min.session.timeout.ms=1000",
 		"group.consumer.min.heartbeat.interval.ms=100", "group.consumer.heartbeat.interval.ms=500",
-	}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := s.Stop(); err != nil {
-			t.Error(err)
-		}
-	})
+	)
 	slots := make(chan struct{}, parallelGroups)
 	for _, c := range groupClients(t) {
 		for _, strategy := range c.classic {
@@ -87,6 +76,24 @@ func TestGroups(t *testing.T) {
 			runGroup(t, slots, s, c, "consumer", "-")
 		}
 	}
+}
+
+// ownServer starts a server for one test, with settings of its own.
+func ownServer(t *testing.T, set ...string) *server.Server {
+	t.Helper()
+	if os.Getenv("CAUCE_BOOTSTRAP") != "" {
+		t.Skip("needs a server that the suite starts, with settings of its own")
+	}
+	s, err := server.Start(t.Context(), root, absClientDir(t, "java"), under.Kafka, server.Options{Set: set})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	return s
 }
 
 // TestGroupsByDefault runs two clients with the server's own timeouts and rebalance delay.
@@ -353,20 +360,12 @@ func goMember(name, program string) func(*testing.T) ([]string, string, []string
 
 func javaMember(dir string) func(*testing.T) ([]string, string, []string) {
 	return func(t *testing.T) ([]string, string, []string) {
-		libs, err := cache.Maven(t.Context(), absClientDir(t, dir))
-		if err != nil {
-			t.Fatal(err)
-		}
-		java := absClientDir(t, "java")
-		classes, err := cache.Javac(t.Context(), libs, filepath.Join(java, "Member.java"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		return nil, "java", []string{"-Xmx128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1",
-			"-Dlog4j2.configurationFile=" + filepath.Join(java, "log4j2.properties"),
-			"-cp", classes + ":" + filepath.Join(libs, "*"), "Member"}
+		return nil, "java", javaProgram(t, dir, "java/Member.java", smallJVM...)
 	}
 }
+
+// smallJVM are flags for one of many JVMs that live for seconds.
+var smallJVM = []string{"-Xmx128m", "-XX:TieredStopAtLevel=1"}
 
 func pythonMember(name string) func(*testing.T) ([]string, string, []string) {
 	return func(t *testing.T) ([]string, string, []string) {

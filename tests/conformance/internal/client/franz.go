@@ -67,18 +67,33 @@ func (f *Franz) EndOffsets(ctx context.Context, topic string) (map[int32]int64, 
 		return nil, err
 	}
 	defer admin.Close()
-	listed, err := admin.ListEndOffsets(ctx, topic)
+	return offsetsOf(topic)(admin.ListEndOffsets(ctx, topic))
+}
+
+// StableOffsets returns the last stable offset of every partition of a topic, by partition.
+func (f *Franz) StableOffsets(ctx context.Context, topic string) (map[int32]int64, error) {
+	admin, err := f.admin()
 	if err != nil {
 		return nil, err
 	}
-	out := map[int32]int64{}
-	for p, o := range listed[topic] {
-		if o.Err != nil {
-			return nil, fmt.Errorf("end offset of %s-%d: %w", topic, p, o.Err)
+	defer admin.Close()
+	return offsetsOf(topic)(admin.ListCommittedOffsets(ctx, topic))
+}
+
+func offsetsOf(topic string) func(kadm.ListedOffsets, error) (map[int32]int64, error) {
+	return func(listed kadm.ListedOffsets, err error) (map[int32]int64, error) {
+		if err != nil {
+			return nil, err
 		}
-		out[p] = o.Offset
+		out := map[int32]int64{}
+		for p, o := range listed[topic] {
+			if o.Err != nil {
+				return nil, fmt.Errorf("offset of %s-%d: %w", topic, p, o.Err)
+			}
+			out[p] = o.Offset
+		}
+		return out, nil
 	}
-	return out, nil
 }
 
 // Committed returns the offsets that a group has committed of a topic, by partition.
@@ -189,17 +204,19 @@ func (f *Franz) Consume(ctx context.Context, j Job) ([]workload.PartitionDigest,
 	return d, err
 }
 
-// Read consumes as a reader of the given shape, and counts the records by the codec that their batches are stored with.
-func (f *Franz) Read(ctx context.Context, j Job, shape workload.Shape) ([]workload.PartitionDigest, map[string]int, error) {
+// reader is a client that reads all of a topic.
+func (f *Franz) reader(topic string, partitions int, opts ...kgo.Opt) (*kgo.Client, error) {
 	from := map[int32]kgo.Offset{}
-	for p := range int32(j.Partitions) {
+	for p := range int32(partitions) {
 		from[p] = kgo.NewOffset().AtStart()
 	}
-	cl, err := kgo.NewClient(
-		kgo.SeedBrokers(f.bootstrap),
-		kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{j.Topic: from}),
-		kgo.ConsumeResetOffset(kgo.NoResetOffset()),
-	)
+	return kgo.NewClient(append(opts, kgo.SeedBrokers(f.bootstrap), kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{topic: from}),
+		kgo.ConsumeResetOffset(kgo.NoResetOffset()))...)
+}
+
+// Read consumes as a reader of the given shape, and counts the records by the codec that their batches are stored with.
+func (f *Franz) Read(ctx context.Context, j Job, shape workload.Shape) ([]workload.PartitionDigest, map[string]int, error) {
+	cl, err := f.reader(j.Topic, j.Partitions)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/cauce-stream/cauce/tests/conformance/internal/program"
 	"github.com/cauce-stream/cauce/tests/conformance/internal/workload"
 )
 
@@ -61,7 +62,7 @@ func (k *Kcat) Produce(ctx context.Context, j Job) error {
 		"-X", "acks=" + j.Acks, "-X", "message.max.bytes=1048576", "-X", "linger.ms=5", "-X", "enable.idempotence=" + strconv.FormatBool(j.Acks == "all"),
 	}
 	cmd := exec.CommandContext(ctx, k.path, args...)
-	var stderr tail
+	var stderr program.Tail
 	cmd.Stderr = &stderr
 	if j.Records >= pipeFrom {
 		r, w := io.Pipe()
@@ -102,7 +103,7 @@ func (k *Kcat) write(to io.Writer, j Job) error {
 func (k *Kcat) Consume(ctx context.Context, j Job) ([]workload.PartitionDigest, error) {
 	cmd := exec.CommandContext(ctx, k.path, "-C", "-b", k.bootstrap, "-t", j.Topic, "-o", "beginning", "-q",
 		"-c", strconv.Itoa(j.Records), "-f", `%p %o %T %K %S\n%k%s`)
-	var stderr tail
+	var stderr program.Tail
 	cmd.Stderr = &stderr
 	stdout, err := cmd.StdoutPipe()
 	if err != nil {
