@@ -61,7 +61,7 @@ type Machine interface {
 	ReplayMarker(p Producer, m record.Marker) error
 	// Loaded is called once, after the last record of the log was replayed and before the first request.
 	Loaded(now time.Time) Step
-	// Tick does what has become due. NextTick is when there will be something due; zero for never.
+	// Tick does what has become due. NextTick is when to look for that, not later than when there is something; zero for never.
 	Tick(now time.Time) Step
 	NextTick() time.Time
 }

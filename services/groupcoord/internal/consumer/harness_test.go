@@ -90,7 +90,7 @@ func (w *world) advance(d time.Duration) {
 		}
 		k, ok := w.timers.Pop(w.now)
 		if !ok {
-			w.t.Fatal("the next timer is not due")
+			continue // it has been put off
 		}
 		w.do(func(o *op.Op) { w.group.Timer(o, k) })
 	}

@@ -89,11 +89,11 @@ func (g *Group) heartbeat(o *op.Op, t coordinator.Ticket, c op.Client, req *kmsg
 	g.extendSession(o, m)
 	g.ask(o)
 	owned, joins := reportedBy(req.Topics), req.MemberEpoch == joinEpoch
-	assigned := m.current.Assigned
+	before := m.current
 	if !joins {
 		g.reconcile(o, m, owned, resubscribed)
 	}
-	told := !samePartitions(assigned, m.current.Assigned)
+	told := m.current != before && !samePartitions(before.Assigned, m.current.Assigned)
 	if g.epoch.Epoch > g.target.Epoch && (joins || resubscribed && !told) {
 		g.wait(o, m, &waiter{ticket: t, owned: owned})
 		return nil
@@ -116,9 +116,12 @@ type heard struct {
 	said   schema.MemberMetadata
 }
 
+// unsaid is what is known of somebody who comes.
+var unsaid = schema.MemberMetadata{RebalanceTimeoutMs: -1}
+
 // hear says who sends a heartbeat that is no leave, or why it is refused. It changes nothing.
 func (g *Group) hear(o *op.Op, c op.Client, req *kmsg.ConsumerGroupHeartbeatRequest) (*heard, error) {
-	h := &heard{id: req.MemberID, before: &schema.MemberMetadata{RebalanceTimeoutMs: -1}}
+	h := &heard{id: req.MemberID, before: &unsaid}
 	if h.id == "" {
 		h.id = c.Fresh
 	}

@@ -133,6 +133,10 @@ func (s *Store) put(t table, at partition, v schema.OffsetValue) {
 }
 
 func (s *Store) set(t table, at partition, e entry) {
+	if before, ok := t[at]; ok && before.TopicID == e.TopicID {
+		t[at] = e
+		return
+	}
 	s.drop(t, at)
 	t[at] = e
 	s.topics[life{at.topic, e.TopicID}]++

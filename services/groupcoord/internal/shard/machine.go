@@ -174,7 +174,7 @@ func (m *Machine) Loaded(now time.Time) coordinator.Step {
 	return o.Step()
 }
 
-// NextTick is when something is due; zero for never.
+// NextTick is when something may be due; zero for never.
 func (m *Machine) NextTick() time.Time { return m.timers.Next() }
 
 // Tick does what is due.
