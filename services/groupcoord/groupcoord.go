@@ -92,6 +92,7 @@ func New(cfg Config, deps Deps) (*Service, error) {
 		Topic:    metadata.ConsumerOffsetsTopic,
 		Listener: listener,
 		ClientID: clientID,
+		Linger:   cfg.Static.DurationMs("group.coordinator.append.linger.ms"),
 	}, image)
 	s.checker = txncheck.New(txncheck.Config{
 		Listener: listener, ClientID: clientID,

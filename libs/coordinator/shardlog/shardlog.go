@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"net"
 	"strconv"
+	"sync"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -38,27 +39,28 @@ type Config struct {
 	ClientID string
 	// Timeout bounds one request. 5 s.
 	Timeout time.Duration
+	// Linger is how long an append waits for those of other shards, to share a request with them (Kafka config
+	// group.coordinator.append.linger.ms): 0 is not at all, and below 0 a little while many shards append.
+	Linger time.Duration
 }
-
-// writeConnections is how many connections to one leader the appends of all shards share.
-const writeConnections = 8
 
 // Log is the coordinator.Log of one topic. Its methods are safe for concurrent use.
 type Log struct {
 	cfg   Config
 	image func() *metadata.Image
-	// writes and reads have connections of their own: an append does not wait behind what another shard loads. Answers come in the
-	// order of the requests, so an append that waits for its replicas also holds up those behind it: shards are spread over
-	// several connections.
+	// writes and reads have connections of their own: an append does not wait behind what another shard loads.
 	writes [writeConnections]*client.Pool
 	reads  *client.Pool
+
+	mu      sync.Mutex
+	writers map[string]*writer // by address; as many as there have been addresses of leaders
 }
 
 // New makes a log that finds the topic, its leaders and their addresses in the node's image. Close must be called.
 func New(cfg Config, image func() *metadata.Image) *Log {
 	cfg.Timeout = cmp.Or(cfg.Timeout, 5*time.Second)
 	pool := client.Config{ClientID: cfg.ClientID}
-	l := &Log{cfg: cfg, image: image, reads: client.New(pool)}
+	l := &Log{cfg: cfg, image: image, reads: client.New(pool), writers: map[string]*writer{}}
 	for i := range l.writes {
 		l.writes[i] = client.New(pool)
 	}
@@ -109,21 +111,21 @@ func (l *Log) Append(ctx context.Context, shard, epoch int32, sequence int64, ba
 	if err != nil {
 		return 0, err
 	}
-	req := kmsg.NewPtrProduceRequest()
-	req.Acks, req.TimeoutMillis = acksAll, int32(l.cfg.Timeout/time.Millisecond)
-	p := kmsg.NewProduceRequestTopicPartition()
-	p.Partition, p.Records = shard, batch
-	fence.Token{Epoch: epoch, LeaderEpoch: to.epoch, Sequence: sequence}.Put(&p.UnknownTags)
-	req.Topics = []kmsg.ProduceRequestTopic{{Topic: l.cfg.Topic, TopicID: to.topic, Partitions: []kmsg.ProduceRequestTopicPartition{p}}}
-	resp, err := ask[*kmsg.ProduceResponse](ctx, l, l.writes[shard%writeConnections], to, req)
-	if err != nil {
-		return 0, err
+	return l.writer(to.addr).append(&write{
+		ctx: ctx, shard: shard, topic: to.topic, batch: batch,
+		fence: fence.Token{Epoch: epoch, LeaderEpoch: to.epoch, Sequence: sequence},
+	})
+}
+
+func (l *Log) writer(addr string) *writer {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	w := l.writers[addr]
+	if w == nil {
+		w = &writer{log: l, addr: addr, alone: map[int32]bool{}}
+		l.writers[addr] = w
 	}
-	if len(resp.Topics) != 1 || len(resp.Topics[0].Partitions) != 1 {
-		return 0, errUnasked
-	}
-	answer := &resp.Topics[0].Partitions[0]
-	return answer.BaseOffset, fault(answer.ErrorCode, answer.ErrorMessage)
+	return w
 }
 
 // Start is coordinator.Log's.
@@ -137,7 +139,7 @@ func (l *Log) Start(ctx context.Context, shard int32) (offset int64, err error) 
 	p := kmsg.NewListOffsetsRequestTopicPartition()
 	p.Partition, p.CurrentLeaderEpoch, p.Timestamp = shard, to.epoch, earliest
 	req.Topics = []kmsg.ListOffsetsRequestTopic{{Topic: l.cfg.Topic, Partitions: []kmsg.ListOffsetsRequestTopicPartition{p}}}
-	resp, err := ask[*kmsg.ListOffsetsResponse](ctx, l, l.reads, to, req)
+	resp, err := ask[*kmsg.ListOffsetsResponse](ctx, l, l.reads, to.addr, req)
 	if err != nil {
 		return 0, err
 	}
@@ -160,7 +162,7 @@ func (l *Log) Read(ctx context.Context, shard int32, offset int64, maxBytes int)
 	p := kmsg.NewFetchRequestTopicPartition()
 	p.Partition, p.CurrentLeaderEpoch, p.FetchOffset, p.PartitionMaxBytes = shard, to.epoch, offset, int32(maxBytes)
 	req.Topics = []kmsg.FetchRequestTopic{{Topic: l.cfg.Topic, TopicID: to.topic, Partitions: []kmsg.FetchRequestTopicPartition{p}}}
-	resp, err := ask[*kmsg.FetchResponse](ctx, l, l.reads, to, req)
+	resp, err := ask[*kmsg.FetchResponse](ctx, l, l.reads, to.addr, req)
 	if err != nil {
 		return nil, err
 	}
@@ -177,11 +179,11 @@ func (l *Log) Read(ctx context.Context, shard int32, offset int64, maxBytes int)
 // errUnasked is an answer that is not about what was asked.
 var errUnasked = errors.New("the answer is not about one partition")
 
-func ask[R kmsg.Response](ctx context.Context, l *Log, pool *client.Pool, to leader, req kmsg.Request) (R, error) {
+func ask[R kmsg.Response](ctx context.Context, l *Log, pool *client.Pool, addr string, req kmsg.Request) (R, error) {
 	ctx, cancel := context.WithTimeout(ctx, l.cfg.Timeout)
 	defer cancel()
 	var none R
-	resp, err := pool.Do(ctx, to.addr, req)
+	resp, err := pool.Do(ctx, addr, req)
 	if err != nil {
 		return none, err
 	}

@@ -13,7 +13,7 @@ var groupKeys = []config.Key{
 	{Name: "group.max.size", Type: config.Int, Default: "2147483647", Valid: config.AtLeast(1),
 		Doc: "Members that a classic group may have."},
 	{Name: "group.coordinator.append.linger.ms", Type: config.Int, Default: "-1", Valid: config.AtLeast(-1),
-		Doc: "Milliseconds that a group coordinator gathers writes before it appends them; -1 means as long as the append before takes."},
+		Doc: "Milliseconds that a group coordinator waits for the writes of other groups, to append them by one request; 0 means not at all, -1 about 2 ms while many groups write."},
 	{Name: "group.coordinator.background.threads", Type: config.Int, Default: "2", Valid: config.AtLeast(1),
 		Doc: "Threads with which Kafka's coordinator computes assignments."},
 	{Name: "group.coordinator.cached.buffer.max.bytes", Type: config.Int, Default: "1048588", Valid: config.AtLeast(524288),

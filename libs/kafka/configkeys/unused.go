@@ -42,7 +42,6 @@ var unused = map[string]bool{
 	"errors.deadletterqueue.topic.name.prefix":         true,
 	"fetch.purgatory.purge.interval.requests":          true,
 	"follower.fetch.last.tiered.offset.enable":         true,
-	"group.coordinator.append.linger.ms":               true,
 	"group.coordinator.background.threads":             true,
 	"group.coordinator.cached.buffer.max.bytes":        true,
 	"group.coordinator.rebalance.protocols":            true,
