@@ -24,7 +24,7 @@ import (
 func TestFaultsCostOneCallAndAreNamed(t *testing.T) {
 	folder := t.TempDir()
 	install(t, folder, "faults", "1")
-	h, _ := start(t, folder, Config{CallTimeout: 20 * time.Second})
+	h, _ := start(t, folder, Config{CallTimeout: time.Minute})
 	tests := []struct {
 		group string
 		want  []string
@@ -91,7 +91,7 @@ func TestAnEndSeenBeforeTheCallBreaks(t *testing.T) {
 func TestAHangDoesNotDisturbOthers(t *testing.T) {
 	folder := t.TempDir()
 	install(t, folder, "faults", "1")
-	h, _ := start(t, folder, Config{CallTimeout: 20 * time.Second})
+	h, _ := start(t, folder, Config{CallTimeout: time.Minute})
 	good(t, h)
 	done, release := waiting(t, h)
 	hang, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
@@ -114,7 +114,7 @@ func TestASlowStartIsNoHang(t *testing.T) {
 		t.Fatal(err)
 	}
 	installScript(t, folder, "faults", fmt.Sprintf("#!/bin/sh\nsleep 1.2\n%s=1 exec %s\n", fixtureVariable, self))
-	h, _ := start(t, folder, Config{CallTimeout: 20 * time.Second})
+	h, _ := start(t, folder, Config{CallTimeout: time.Minute})
 	short, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 	defer cancel()
 	if _, err := h.Assign(short, "faulty", ask("hang")); !errors.Is(err, context.DeadlineExceeded) {
@@ -150,7 +150,7 @@ func waiting(t *testing.T, h *Host) (done <-chan error, release func()) {
 func TestAChangedFileIsReloadedAndDrained(t *testing.T) {
 	folder := t.TempDir()
 	install(t, folder, "faults", "1")
-	h, _ := start(t, folder, Config{CallTimeout: 20 * time.Second})
+	h, _ := start(t, folder, Config{CallTimeout: time.Minute})
 	good(t, h)
 	before := h.List()[0]
 	done, release := waiting(t, h)
@@ -273,7 +273,7 @@ func TestChecksums(t *testing.T) {
 func TestMemoryIsBounded(t *testing.T) {
 	folder := t.TempDir()
 	install(t, folder, "faults", "1")
-	h, _ := start(t, folder, Config{MaxMemoryBytes: 60 << 20, CallTimeout: 20 * time.Second})
+	h, _ := start(t, folder, Config{MaxMemoryBytes: 60 << 20, CallTimeout: time.Minute})
 	good(t, h)
 	_, err := h.Assign(t.Context(), "faulty", ask("hungry"))
 	if err == nil || !strings.Contains(err.Error(), "bytes of memory, 62914560 are allowed") {
@@ -338,7 +338,7 @@ func TestPartition(t *testing.T) {
 func TestWhatAPluginWritesIsLogged(t *testing.T) {
 	folder := t.TempDir()
 	install(t, folder, "faults", "1")
-	h, logs := start(t, folder, Config{CallTimeout: 20 * time.Second})
+	h, logs := start(t, folder, Config{CallTimeout: time.Minute})
 	span := trace.NewSpanContext(trace.SpanContextConfig{TraceID: trace.TraceID{1}, SpanID: trace.SpanID{2}})
 	if _, err := h.Assign(trace.ContextWithSpanContext(t.Context(), span), "faulty", ask("flood")); err != nil {
 		t.Fatal(err)
@@ -358,7 +358,7 @@ func TestWhatAPluginWritesIsLogged(t *testing.T) {
 func TestCloseEndsEverything(t *testing.T) {
 	folder := t.TempDir()
 	install(t, folder, "faults", "1")
-	h, _ := start(t, folder, Config{CallTimeout: 20 * time.Second})
+	h, _ := start(t, folder, Config{CallTimeout: time.Minute})
 	good(t, h)
 	pid := h.List()[0].PID
 	done, _ := waiting(t, h)

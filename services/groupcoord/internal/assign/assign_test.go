@@ -110,7 +110,7 @@ func start(t *testing.T, timeout time.Duration) *Asker {
 		t.Fatal(err)
 	}
 	core, logs := observer.New(zap.DebugLevel)
-	h, err := host.New(host.Config{Path: []string{folder}}, host.Deps{Log: zap.New(core)})
+	h, err := host.New(host.Config{Path: []string{folder}, CallTimeout: time.Minute}, host.Deps{Log: zap.New(core)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -138,7 +138,7 @@ func good(t *testing.T, a *Asker) {
 }
 
 func TestFaultsAreNamedAndTheNextAnswerIsTaken(t *testing.T) {
-	a := start(t, 20*time.Second)
+	a := start(t, time.Minute)
 	good(t, a)
 	hurried := New(a.host, 300*time.Millisecond)
 	defer hurried.Close()
