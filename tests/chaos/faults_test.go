@@ -30,6 +30,14 @@ import (
 // askTimeout bounds a question about who leads: where nobody answers, the fault befalls another node.
 const askTimeout = 2 * time.Second
 
+// partition of a topic.
+type partition struct {
+	topic string
+	id    int32
+}
+
+func (p partition) String() string { return fmt.Sprintf("%s-%d", p.topic, p.id) }
+
 // breaker does what a schedule says to a cluster.
 type breaker struct {
 	t           *testing.T
@@ -38,8 +46,12 @@ type breaker struct {
 	admin       *kadm.Client
 	brokers     []int32
 	controllers []int32
-	disks       map[int32]*disk // empty where there can be none
-	began       time.Time
+	// coordinators of groups and of transactions; there may be none.
+	coordinators []int32
+	// partitions are those of which schedules name leaders.
+	partitions []partition
+	disks      map[int32]*disk // empty where there can be none
+	began      time.Time
 
 	mu   sync.Mutex
 	busy map[int32]bool // nodes that a fault has
@@ -96,6 +108,8 @@ func (b *breaker) do(s schedule.Step) error {
 	case schedule.Cut, schedule.Mute, schedule.Deafen:
 		victim, err := b.victim(s)
 		return errors.Join(err, b.cut(ctx, s, victim))
+	case schedule.CutCoordinator:
+		return b.cut(ctx, s, b.coordinators[s.Place])
 	case schedule.IsolateActive:
 		return b.isolate(ctx, s, b.active(ctx))
 	case schedule.ShuffleLeaders:
@@ -116,12 +130,15 @@ func (b *breaker) do(s schedule.Step) error {
 	}
 	b.note("%s of %v", s.Fault, nodes)
 	switch s.Fault {
-	case schedule.Kill, schedule.KillBrokers, schedule.KillController, schedule.KillControllers:
+	case schedule.Kill, schedule.KillBrokers, schedule.KillController, schedule.KillControllers, schedule.KillCoordinator, schedule.KillCoordinators:
 		return b.between(s, func() error { return b.on(ctx, "kill", nodes) },
 			func() error { return b.on(ctx, "start", nodes) })
-	case schedule.Pause, schedule.PauseController:
+	case schedule.Pause, schedule.PauseController, schedule.PauseCoordinator:
 		return b.between(s, func() error { return b.on(ctx, "pause", nodes) },
 			func() error { return b.on(ctx, "resume", nodes) })
+	case schedule.RestartCoordinator:
+		return b.between(s, func() error { return b.on(ctx, "stop", nodes) },
+			func() error { return b.on(ctx, "start", nodes) })
 	case schedule.StallDisk:
 		return b.between(s, b.disks[nodes[0]].freeze, b.disks[nodes[0]].thaw)
 	case schedule.SlowDisk:
@@ -160,6 +177,10 @@ func (b *breaker) claim(s schedule.Step) (nodes []int32, release func()) {
 		wanted, most = b.brokers, len(b.brokers)
 	case schedule.KillControllers:
 		wanted, most = b.controllers, len(b.controllers)
+	case schedule.KillCoordinators:
+		wanted, most = b.coordinators, len(b.coordinators)
+	case schedule.KillCoordinator, schedule.PauseCoordinator, schedule.RestartCoordinator:
+		wanted = append([]int32{b.coordinators[s.Place]}, b.coordinators...)
 	case schedule.KillController, schedule.PauseController:
 		wanted = append([]int32{b.active(ctx)}, b.controllers...)
 	default:
@@ -199,12 +220,13 @@ func (b *breaker) victim(s schedule.Step) (int32, error) {
 	}
 	ctx, cancel := context.WithTimeout(b.t.Context(), askTimeout)
 	defer cancel()
-	topics, err := b.admin.ListTopics(ctx, ordersTopic)
+	p := b.partitions[s.LeaderOf]
+	topics, err := b.admin.ListTopicsWithInternal(ctx, p.topic)
 	if err != nil {
-		b.note("nobody tells who leads partition %d: %v", s.LeaderOf, err)
+		b.note("nobody tells who leads %v: %v", p, err)
 		return id, nil
 	}
-	if leader := topics[ordersTopic].Partitions[s.LeaderOf].Leader; slices.Contains(b.brokers, leader) {
+	if leader := topics[p.topic].Partitions[p.id].Leader; slices.Contains(b.brokers, leader) {
 		id = leader
 	}
 	return id, nil
@@ -270,7 +292,7 @@ func (b *breaker) fill(ctx context.Context, s schedule.Step, id int32) error {
 	return errors.Join(err, b.on(ctx, "start", []int32{id}))
 }
 
-// cut cuts a broker off from its peers.
+// cut cuts a broker or a coordinator off from its peers.
 func (b *breaker) cut(ctx context.Context, s schedule.Step, victim int32) error {
 	var peers []int32
 	if s.Peers != schedule.Controllers {
@@ -278,6 +300,9 @@ func (b *breaker) cut(ctx context.Context, s schedule.Step, victim int32) error 
 	}
 	if s.Peers != schedule.Brokers {
 		peers = append(peers, b.controllers...)
+	}
+	if s.Peers == schedule.Everyone {
+		peers = append(peers, slices.DeleteFunc(slices.Clone(b.coordinators), func(id int32) bool { return id == victim })...)
 	}
 	b.note("%s of %d from %v", s.Fault, victim, peers)
 	args := []string{text(victim), text(peers...)}
@@ -293,7 +318,7 @@ func (b *breaker) cut(ctx context.Context, s schedule.Step, victim int32) error 
 
 // isolate cuts a controller off from all other nodes.
 func (b *breaker) isolate(ctx context.Context, s schedule.Step, id int32) error {
-	others := slices.DeleteFunc(slices.Concat(b.controllers, b.brokers), func(other int32) bool { return other == id })
+	others := slices.DeleteFunc(slices.Concat(b.controllers, b.brokers, b.coordinators), func(other int32) bool { return other == id })
 	b.note("%s: %d", s.Fault, id)
 	return b.between(s, func() error { return b.partition(ctx, text(id), text(others...)) }, func() error { return b.heal(ctx) })
 }
@@ -339,7 +364,7 @@ func (b *breaker) shuffle(ctx context.Context, s schedule.Step) error {
 	defer cancel()
 	moved, refused := 0, map[string]bool{}
 	for ctx.Err() == nil {
-		for p := range int32(ordersPartitions) {
+		for _, p := range b.partitions {
 			if err := b.moveLeader(ctx, p); err != nil {
 				refused[err.Error()] = true
 			} else {
@@ -352,12 +377,12 @@ func (b *breaker) shuffle(ctx context.Context, s schedule.Step) error {
 	return nil
 }
 
-func (b *breaker) moveLeader(ctx context.Context, p int32) error {
-	topics, err := b.admin.ListTopics(ctx, ordersTopic)
+func (b *breaker) moveLeader(ctx context.Context, p partition) error {
+	topics, err := b.admin.ListTopicsWithInternal(ctx, p.topic)
 	if err != nil {
 		return err
 	}
-	detail := topics[ordersTopic].Partitions[p]
+	detail := topics[p.topic].Partitions[p.id]
 	if detail.Err != nil {
 		return detail.Err
 	}
@@ -366,16 +391,16 @@ func (b *breaker) moveLeader(ctx context.Context, p int32) error {
 	at := slices.Index(replicas, detail.Leader)
 	replicas = append(slices.Clone(replicas[at+1:]), replicas[:at+1]...)
 	var assignment kadm.AlterPartitionAssignmentsReq
-	assignment.Assign(ordersTopic, p, replicas)
+	assignment.Assign(p.topic, p.id, replicas)
 	assigned, err := b.admin.AlterPartitionAssignments(ctx, assignment)
 	if err = cmp.Or(err, assigned.Error()); err != nil {
 		return err
 	}
 	set := kadm.TopicsSet{}
-	set.Add(ordersTopic, p)
+	set.Add(p.topic, p.id)
 	elected, err := b.admin.ElectLeaders(ctx, kadm.ElectPreferredReplica, set)
 	if err != nil {
 		return err
 	}
-	return elected[ordersTopic][p].Err
+	return elected[p.topic][p.id].Err
 }

@@ -44,7 +44,10 @@ const convergeTimeout = 90 * time.Second
 // against what the replicas have.
 //
 // -seed N begins with schedule N, and repeats it with -seeds 1.
-func TestReplicasSurviveFaults(t *testing.T) {
+func TestReplicasSurviveFaults(t *testing.T) { forSeeds(t, surviveFaults) }
+
+// forSeeds goes through the schedules that the flags say.
+func forSeeds(t *testing.T, survive func(t *testing.T, seed uint64)) {
 	first := *seed
 	if first == 0 {
 		first = rand.Uint64N(1_000_000_000) // short enough to be told to somebody
@@ -55,7 +58,13 @@ func TestReplicasSurviveFaults(t *testing.T) {
 			t.Logf("no time is left for seeds from %d on", first+n)
 			return
 		}
-		t.Run(fmt.Sprint("seed ", first+n), func(t *testing.T) { surviveFaults(t, first+n) })
+		t.Run(fmt.Sprint("seed ", first+n), func(t *testing.T) {
+			survive(t, first+n)
+			if t.Failed() {
+				name, _, _ := strings.Cut(t.Name(), "/")
+				t.Logf("to repeat: go test -tags chaos ./chaos -run %s -seeds 1 -seed %d -length %v", name, first+n, *length)
+			}
+		})
 	}
 }
 
@@ -67,7 +76,7 @@ func surviveFaults(t *testing.T, seed uint64) {
 	for _, m := range missing {
 		t.Log(m)
 	}
-	c, disks := startReplicated(t, len(missing) == 0)
+	c, disks := startReplicated(t, len(missing) == 0, "--groupcoords", "0", "--txncoords", "0")
 	seeds := bootstrap(t, c)
 	client, err := kgo.NewClient(impatient(seeds)...)
 	if err != nil {
@@ -75,17 +84,22 @@ func surviveFaults(t *testing.T, seed uint64) {
 	}
 	t.Cleanup(client.Close)
 	r := &replicated{t: t, cluster: c, admin: kadm.NewClient(client)}
-	r.createTopic()
+	r.createTopic(ordersTopic, ordersPartitions)
 
+	var partitions []partition
+	for p := range int32(ordersPartitions) {
+		partitions = append(partitions, partition{ordersTopic, p})
+	}
 	steps := schedule.Draw(seed, schedule.Plan{Faults: faults, Length: *length, Brokers: 3, Partitions: ordersPartitions})
 	for _, s := range steps {
 		t.Log("planned: ", s)
 	}
 	l := startLoad(t, seeds, rand.New(rand.NewPCG(seed, 1)))
-	b := &breaker{t: t, cluster: c, client: client, admin: r.admin, brokers: ids(t, c, "broker"), controllers: ids(t, c, "controller"), disks: disks}
+	b := &breaker{t: t, cluster: c, client: client, admin: r.admin, brokers: ids(t, c, "broker"), controllers: ids(t, c, "controller"),
+		partitions: partitions, disks: disks}
 	b.run(steps)
 	healed := time.Now()
-	r.converge()
+	r.converge(ordersTopic)
 	t.Logf("whole again after %v", time.Since(healed).Round(time.Millisecond))
 	l.endWrites()
 	ends := r.ends()
@@ -95,13 +109,10 @@ func surviveFaults(t *testing.T, seed uint64) {
 		t.Error(err)
 	}
 	r.check(l, ends)
-	if t.Failed() {
-		t.Logf("to repeat: go test -tags chaos ./chaos -run TestReplicasSurviveFaults -seeds 1 -seed %d -length %v", seed, *length)
-	}
 }
 
 // startReplicated brings the cluster up, each broker with a disk of its own where there can be some.
-func startReplicated(t *testing.T, withDisks bool) (*localcluster.Cluster, map[int32]*disk) {
+func startReplicated(t *testing.T, withDisks bool, flags ...string) (*localcluster.Cluster, map[int32]*disk) {
 	t.Helper()
 	dir := t.TempDir()
 	disks := map[int32]*disk{}
@@ -115,9 +126,9 @@ func startReplicated(t *testing.T, withDisks bool) (*localcluster.Cluster, map[i
 			}
 		}
 	}
-	c, err := localcluster.Up(t.Context(), dir, "--controllers", "3", "--brokers", "3", "--groupcoords", "0",
+	c, err := localcluster.Up(t.Context(), dir, append([]string{"--controllers", "3", "--brokers", "3",
 		"--base-port", strconv.Itoa(testport.Range(t, 40)), "--set", "replica.lag.time.max.ms=3000", "--set", "broker.session.timeout.ms=4000",
-		"--set", "min.insync.replicas=2")
+		"--set", "min.insync.replicas=2"}, flags...)...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -189,7 +200,7 @@ type replicated struct {
 	admin   *kadm.Client
 }
 
-func (r *replicated) createTopic() {
+func (r *replicated) createTopic(name string, partitions int32) {
 	r.t.Helper()
 	configs := map[string]string{
 		"min.insync.replicas": "2",
@@ -202,7 +213,7 @@ func (r *replicated) createTopic() {
 		values[key] = &value
 	}
 	r.until("creating the topic", func(ctx context.Context) error {
-		created, err := r.admin.CreateTopic(ctx, ordersPartitions, 3, values, ordersTopic)
+		created, err := r.admin.CreateTopic(ctx, partitions, 3, values, name)
 		return cmp.Or(err, created.Err)
 	})
 }
@@ -215,21 +226,22 @@ func (r *replicated) until(what string, try func(ctx context.Context) error) {
 	}
 }
 
-// converge waits until every partition has a leader and all replicas in sync.
-func (r *replicated) converge() {
+// converge waits until every partition of topics has a leader and all replicas in sync.
+func (r *replicated) converge(topics ...string) {
 	r.t.Helper()
 	r.until("the cluster becomes whole", func(ctx context.Context) error {
-		topics, err := r.admin.ListTopics(ctx, ordersTopic)
+		listed, err := r.admin.ListTopicsWithInternal(ctx, topics...)
 		if err != nil {
 			return err
 		}
-		partitions := topics[ordersTopic].Partitions
-		if len(partitions) != ordersPartitions {
-			return fmt.Errorf("it knows %d partitions", len(partitions))
-		}
-		for _, p := range partitions.Sorted() {
-			if p.Err != nil || p.Leader < 0 || len(p.ISR) != 3 {
-				return fmt.Errorf("partition %d is led by %d, in sync are %v (%v)", p.Partition, p.Leader, p.ISR, p.Err)
+		for _, topic := range topics {
+			if err := listed[topic].Err; err != nil || len(listed[topic].Partitions) == 0 {
+				return fmt.Errorf("%s: it knows %d partitions (%w)", topic, len(listed[topic].Partitions), err)
+			}
+			for _, p := range listed[topic].Partitions.Sorted() {
+				if p.Err != nil || p.Leader < 0 || len(p.ISR) != 3 {
+					return fmt.Errorf("%s-%d is led by %d, in sync are %v (%v)", topic, p.Partition, p.Leader, p.ISR, p.Err)
+				}
 			}
 		}
 		return nil
@@ -270,7 +282,7 @@ func (r *replicated) check(l *load, ends [ordersPartitions]int64) {
 			partition.Views = append(partition.Views, *v)
 		}
 		r.until(fmt.Sprintf("the replicas of partition %d have the same", p), func(context.Context) error {
-			partition.Replicas = r.replicas(int32(p))
+			partition.Replicas = r.replicas(ordersTopic, int32(p))
 			for _, replica := range partition.Replicas {
 				if len(replica.Data) != len(partition.Replicas[0].Data) {
 					return fmt.Errorf("nodes %d and %d have %d and %d bytes", partition.Replicas[0].Node, replica.Node,
@@ -292,14 +304,14 @@ func (r *replicated) check(l *load, ends [ordersPartitions]int64) {
 }
 
 // replicas reads a partition from the brokers' disks.
-func (r *replicated) replicas(p int32) []audit.Replica {
+func (r *replicated) replicas(topic string, p int32) []audit.Replica {
 	r.t.Helper()
 	var all []audit.Replica
 	for _, id := range ids(r.t, r.cluster, "broker") {
 		folder := filepath.Join(r.cluster.Dir, strconv.Itoa(int(id)))
 		var names []string
 		err := filepath.WalkDir(folder, func(path string, _ fs.DirEntry, err error) error {
-			if filepath.Base(filepath.Dir(path)) == fmt.Sprint(ordersTopic, "-", p) && filepath.Ext(path) == ".log" {
+			if filepath.Base(filepath.Dir(path)) == fmt.Sprint(topic, "-", p) && filepath.Ext(path) == ".log" {
 				names = append(names, path)
 			}
 			return err

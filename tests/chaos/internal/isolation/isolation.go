@@ -6,6 +6,7 @@
 package isolation
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -195,7 +196,7 @@ func (c *checker) view(v View, list []Sight) {
 			c.found.Add(IntermediateRead, "%v: %s was given %v at %v, and its commit was asked for at %v", place, v.Reader, s.Element, s.At, t.CommitAsked)
 		}
 		given[s.Offset], partly[s.Txn] = s.Element, true
-		at, there := slices.BinarySearchFunc(list, s.Offset, func(x Sight, offset int64) int { return int(x.Offset - offset) })
+		at, there := slices.BinarySearchFunc(list, s.Offset, compareOffset)
 		if (!there || list[at].Element != s.Element) && known && t.Outcome != Aborted {
 			c.found.Add(Dirty, "%v: %s was given %v, which is not there", place, v.Reader, s.Element)
 		}
@@ -204,8 +205,12 @@ func (c *checker) view(v View, list []Sight) {
 		return
 	}
 	first, last := v.Sights[0].Offset, v.Sights[len(v.Sights)-1].Offset
-	for _, s := range list {
-		if _, ok := given[s.Offset]; ok || s.Offset < first || s.Offset > last {
+	from, _ := slices.BinarySearchFunc(list, first, compareOffset)
+	for _, s := range list[from:] {
+		if s.Offset > last {
+			break
+		}
+		if _, ok := given[s.Offset]; ok {
 			continue
 		}
 		kind := Skipped
@@ -215,3 +220,5 @@ func (c *checker) view(v View, list []Sight) {
 		c.found.Add(kind, "%v@%d: %s was not given %v, between what it was given", v.List, s.Offset, v.Reader, s.Element)
 	}
 }
+
+func compareOffset(s Sight, offset int64) int { return cmp.Compare(s.Offset, offset) }

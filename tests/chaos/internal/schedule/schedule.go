@@ -31,6 +31,11 @@ const (
 	ShuffleLeaders      Fault = "shuffle-leaders"       // each partition goes through several leaders
 	JumpClock           Fault = "jump-clock"            // a broker's clock is set forward or back, by up to hours
 	JumpControllerClock Fault = "jump-controller-clock" // the active one's
+	KillCoordinator     Fault = "kill-coordinator"      // of groups or of transactions
+	KillCoordinators    Fault = "kill-coordinators"     // all at once
+	PauseCoordinator    Fault = "pause-coordinator"
+	RestartCoordinator  Fault = "restart-coordinator" // it ends in good order, and starts again
+	CutCoordinator      Fault = "cut-coordinator"     // a coordinator's network, both ways
 )
 
 // Peers are whom a broker's network is cut off from.
@@ -50,7 +55,7 @@ type Step struct {
 	Fault
 	// LeaderOf is the partition whose leader is the broker it happens to; -1 leaves that to Place.
 	LeaderOf int32
-	Place    int           // of the broker among all
+	Place    int           // of the broker among all, or of the coordinator
 	Peers    Peers         // of a cut
 	Jump     time.Duration // of a clock
 }
@@ -63,6 +68,9 @@ func (s Step) String() string {
 		} else {
 			text += fmt.Sprintf("  broker %d", s.Place+1)
 		}
+	}
+	if s.onCoordinator() {
+		text += fmt.Sprintf("  coordinator %d", s.Place+1)
 	}
 	if s.Peers != "" {
 		text += fmt.Sprintf("  from %s", s.Peers)
@@ -81,12 +89,21 @@ func (s Step) onBroker() bool {
 	return false
 }
 
+func (s Step) onCoordinator() bool {
+	switch s.Fault {
+	case KillCoordinator, PauseCoordinator, RestartCoordinator, CutCoordinator:
+		return true
+	}
+	return false
+}
+
 // Plan is what faults are drawn from.
 type Plan struct {
-	Faults     []Fault // those that are possible here
-	Length     time.Duration
-	Brokers    int
-	Partitions int32
+	Faults       []Fault // those that are possible here
+	Length       time.Duration
+	Brokers      int
+	Coordinators int
+	Partitions   int32
 }
 
 // lane has faults of which one follows the other. Those of different lanes overlap.
@@ -97,10 +114,11 @@ type lane struct {
 
 var lanes = []lane{
 	{[]weighted{{Kill, 6, 5000}, {Pause, 6, 9000}, {Roll, 2, 100}, {KillBrokers, 1, 1000}, {KillController, 2, 4000}, {PauseController, 2, 6000}, {KillControllers, 1, 3000}}, 4000},
-	{[]weighted{{Cut, 3, 9000}, {Mute, 2, 9000}, {Deafen, 2, 9000}, {IsolateActive, 1, 6000}}, 6000},
+	{[]weighted{{Cut, 3, 9000}, {Mute, 2, 9000}, {Deafen, 2, 9000}, {IsolateActive, 1, 6000}, {CutCoordinator, 3, 9000}}, 6000},
 	{[]weighted{{StallDisk, 2, 6000}, {SlowDisk, 2, 8000}, {FillDisk, 1, 4000}}, 8000},
 	{[]weighted{{ShuffleLeaders, 1, 3000}}, 12000},
 	{[]weighted{{JumpClock, 2, 5000}, {JumpControllerClock, 1, 5000}}, 8000},
+	{[]weighted{{KillCoordinator, 6, 4000}, {PauseCoordinator, 6, 9000}, {RestartCoordinator, 3, 100}, {KillCoordinators, 1, 2000}}, 3000},
 }
 
 // weighted is a fault with how often it is drawn compared with others of its lane, and how long it lasts at the most.
@@ -160,8 +178,11 @@ func drawStep(random *rand.Rand, plan Plan, possible []weighted) Step {
 			s.LeaderOf = random.Int32N(plan.Partitions)
 		}
 	}
+	if s.onCoordinator() {
+		s.Place = random.IntN(plan.Coordinators)
+	}
 	switch s.Fault {
-	case Cut, Mute, Deafen:
+	case Cut, Mute, Deafen, CutCoordinator:
 		s.Peers = []Peers{Brokers, Controllers, Everyone}[random.IntN(3)]
 	case JumpClock, JumpControllerClock:
 		s.Jump = (time.Duration(random.Int64N(int64(4*time.Hour))) - 2*time.Hour).Round(time.Second)

@@ -7,7 +7,7 @@ import (
 )
 
 func plan() Plan {
-	p := Plan{Length: 40 * time.Second, Brokers: 3, Partitions: 6}
+	p := Plan{Length: 40 * time.Second, Brokers: 3, Coordinators: 4, Partitions: 6}
 	for _, l := range lanes {
 		for _, w := range l.faults {
 			p.Faults = append(p.Faults, w.Fault)
@@ -44,7 +44,7 @@ func TestSchedulesAreSound(t *testing.T) {
 				t.Fatalf("seed %d: %v after %v, its lane's last ends at %v", seed, s, before, ends[lane])
 			}
 			before, ends[lane] = s.At, s.At+s.For
-			if s.LeaderOf >= p.Partitions || s.Place < 0 || s.Place >= p.Brokers {
+			if s.LeaderOf >= p.Partitions || s.Place < 0 || s.Place >= p.Coordinators || !s.onCoordinator() && s.Place >= p.Brokers {
 				t.Fatalf("seed %d: %v names what is not there", seed, s)
 			}
 		}
