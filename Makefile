@@ -9,7 +9,7 @@ COMMIT  ?= $(shell git describe --always --abbrev=12 --dirty --exclude '*' 2>/de
 
 process := github.com/cauce-stream/cauce/libs/process
 ldflags := -s -w -X $(process).Version=$(VERSION:v%=%) -X $(process).Commit=$(COMMIT)
-mains   := ./cmd/cauce $(addprefix ./,$(wildcard services/*/cmd/cauce-*))
+mains   := ./cmd/cauce $(addprefix ./,$(wildcard services/*/cmd/cauce-* examples/*/cmd/cauce-*))
 plugins := $(addprefix ./,$(wildcard plugins/*/cmd/cauce-*))
 
 LISTEN   ?= 127.0.0.1:9092
