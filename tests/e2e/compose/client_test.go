@@ -3,11 +3,8 @@
 package compose
 
 import (
-	"bytes"
 	"context"
 	"fmt"
-	"os/exec"
-	"strings"
 	"testing"
 	"time"
 
@@ -134,21 +131,4 @@ func transact(t *testing.T, id string) {
 			}
 		})
 	}
-}
-
-// kcat runs librdkafka's command line, where it is installed.
-func kcat(t *testing.T, input string, args ...string) string {
-	t.Helper()
-	if _, err := exec.LookPath("kcat"); err != nil {
-		t.Skip("kcat (librdkafka) is not installed")
-	}
-	ctx, cancel := context.WithTimeout(t.Context(), healsWithin)
-	defer cancel()
-	var output, errs bytes.Buffer
-	cmd := exec.CommandContext(ctx, "kcat", append([]string{"-b", "localhost:19092"}, args...)...)
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = strings.NewReader(input), &output, &errs
-	if err := cmd.Run(); err != nil {
-		t.Fatalf("kcat %s: %v: %s", strings.Join(args, " "), err, errs.String())
-	}
-	return output.String()
 }

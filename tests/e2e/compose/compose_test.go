@@ -5,9 +5,7 @@ package compose
 import (
 	"context"
 	"fmt"
-	"os/exec"
 	"slices"
-	"strings"
 	"testing"
 
 	"github.com/twmb/franz-go/pkg/kadm"
@@ -50,14 +48,9 @@ func TestStack(t *testing.T) {
 		consumeInGroup(t, "warehouse", "orders", 0, value, kgo.ServerSideBalancer())
 	})
 	t.Run("franz-go produces in a transaction", func(t *testing.T) { transact(t, "orders-import") })
-	t.Run("librdkafka produces and consumes in a group", func(t *testing.T) {
+	t.Run("librdkafka produces and consumes in groups", func(t *testing.T) {
 		create(t, admin, "letters", 3)
-		kcat(t, "a\nb\nc\n", "-P", "-t", "letters", "-X", "acks=all", "-z", "lz4")
-		got := strings.Fields(kcat(t, "", "-G", "readers", "-X", "auto.offset.reset=earliest", "-e", "-q", "letters"))
-		slices.Sort(got)
-		if !slices.Equal(got, []string{"a", "b", "c"}) {
-			t.Errorf("the group reads %q", got)
-		}
+		librdkafka(t)
 	})
 	t.Run("Java produces and consumes in a group", conformance)
 	t.Run("memory at rest", func(t *testing.T) {
@@ -78,6 +71,12 @@ func TestStack(t *testing.T) {
 		}
 	})
 	t.Run("Jaeger has traces of every program", traced)
+	t.Run("librdkafka consumes in a group whose assignor is a plugin of one's own", func(t *testing.T) {
+		create(t, admin, "assigned", 3)
+		pluginOfOnesOwn(t)
+	})
+
+	t.Run("an order of the demo is one trace from the shop to the warehouse", demo)
 
 	for _, service := range members {
 		t.Run("stop and start "+service, func(t *testing.T) {
@@ -100,6 +99,15 @@ func TestStack(t *testing.T) {
 			use(t)
 		})
 	}
+	t.Run("every program is restarted under load", func(t *testing.T) {
+		l := startLoad(t, "restarted")
+		for _, service := range members {
+			compose(t, "restart", "--no-deps", service)
+			healthy(t, service)
+			whole(t, admin, "restarted")
+		}
+		l.end(t)
+	})
 	t.Run("an alert tells of a broker that is down", func(t *testing.T) {
 		compose(t, "stop", "broker-3")
 		fires(t, "ProgramDown", "broker-3")
@@ -133,6 +141,28 @@ func TestMinimalStack(t *testing.T) {
 	crash(t, "broker")
 	produce(t, client, "orders", 300, 600)
 	consumeInGroup(t, "shop", "orders", 300, 600)
+}
+
+// TestUpgrade replaces the programs of the commit before by those of this one, one at a time and under load.
+func TestUpgrade(t *testing.T) {
+	if _, err := run(t.Context(), "./previous"); err != nil {
+		t.Fatalf("images of the commit before: %v", err)
+	}
+	t.Setenv("TRACES_EXPORTER", "none")
+	t.Setenv("CAUCE_VERSION", "previous")
+	startStack(t, "full")
+	admin := kadm.NewClient(connect(t))
+	l := startLoad(t, "upgraded")
+	t.Setenv("CAUCE_VERSION", "dev")
+	for _, service := range members {
+		before := image(t, service)
+		compose(t, "up", "--detach", "--no-build", "--no-deps", "--wait", "--wait-timeout", "60", service)
+		if after := image(t, service); after == before {
+			t.Errorf("%s still runs %s", service, after)
+		}
+		whole(t, admin, "upgraded")
+	}
+	l.end(t)
 }
 
 // scraped checks that Prometheus reaches every target that it is told of.
@@ -179,19 +209,4 @@ func traced(t *testing.T) {
 		}
 		return nil
 	})
-}
-
-// conformance runs what the conformance suite has of the Java client, which it installs.
-func conformance(t *testing.T) {
-	for _, program := range []string{"java", "mvn"} {
-		if _, err := exec.LookPath(program); err != nil {
-			t.Skipf("%s is not installed", program)
-		}
-	}
-	t.Setenv("CAUCE_BOOTSTRAP", external[0])
-	output, err := run(t.Context(), "go", "test", "-count=1", "-timeout", "10m", "-tags", "conformance", root+"/tests/conformance",
-		"-run", "^(TestGroupsByDefault|TestClients)$/^(java|write)$/^java$")
-	if err != nil {
-		t.Errorf("%v\n%s", err, output)
-	}
 }

@@ -11,6 +11,9 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/cauce-stream/cauce/tests/retry"
 )
 
 // sample is one series of an instant query's answer.
@@ -100,14 +103,20 @@ func alerts(t *testing.T) {
 	t.Logf("%d rules", count)
 }
 
-// fires waits until an alert is firing for an instance.
+// alertsWithin is how long an alert may take that looks at minutes and waits for one more.
+const alertsWithin = 4 * time.Minute
+
+// fires waits until an alert is firing for an instance, "" for one that is about no instance.
 func fires(t *testing.T, alert, instance string) {
 	t.Helper()
-	eventually(t, alert+" fires", func(ctx context.Context) error {
+	err := retry.Until(t.Context(), alertsWithin, func(ctx context.Context) error {
 		samples, err := query(ctx, `ALERTS{alertstate="firing", alertname="`+alert+`", instance="`+instance+`"}`)
 		if err == nil && len(samples) == 0 {
 			err = fmt.Errorf("it does not")
 		}
 		return err
 	})
+	if err != nil {
+		t.Errorf("the alert %s fires: not within %v: %v", alert, alertsWithin, err)
+	}
 }

@@ -26,6 +26,7 @@ const (
 	root        = "../../.."
 	prometheus  = "http://127.0.0.1:9090"
 	jaeger      = "http://127.0.0.1:16686"
+	project     = "cauce-e2e"
 	startWithin = 30 * time.Second // of an idle machine; what the stack promises
 	healsWithin = time.Minute
 )
@@ -54,7 +55,7 @@ func compose(t *testing.T, args ...string) string {
 
 func composeArgs(args ...string) []string {
 	return append([]string{
-		"compose", "--progress", "quiet", "--project-name", "cauce-e2e", "--project-directory", root + "/deploy/compose",
+		"compose", "--progress", "quiet", "--project-name", project, "--project-directory", root + "/deploy/compose",
 		"--file", root + "/deploy/compose/compose.yaml", "--file", "override.yaml",
 	}, args...)
 }
@@ -81,7 +82,7 @@ func startStack(t *testing.T, profiles string) time.Duration {
 		name, value, _ := strings.Cut(strings.TrimSpace(line), "=")
 		t.Setenv(name, value)
 	}
-	for _, archive := range []string{"cauce-controller", "cauce-broker", "cauce-groupcoord", "cauce-txncoord"} {
+	for _, archive := range []string{"cauce-controller", "cauce-broker", "cauce-groupcoord", "cauce-txncoord", "cauce", "cauce-demo"} {
 		docker(t, "load", "--quiet", "--input", root+"/bin/images/"+archive+".tar")
 	}
 	if strings.Contains(profiles, "observability") {
@@ -112,6 +113,12 @@ func startStack(t *testing.T, profiles string) time.Duration {
 func container(t *testing.T, service string) string {
 	t.Helper()
 	return compose(t, "ps", "--all", "--quiet", service)
+}
+
+// image names what a service's container was made from, by its content.
+func image(t *testing.T, service string) string {
+	t.Helper()
+	return docker(t, "inspect", "--format", "{{.Image}}", container(t, service))
 }
 
 // state is what the engine says of a container.
