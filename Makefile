@@ -65,7 +65,7 @@ fuzz: ## Fuzz every target for FUZZTIME each
 
 .PHONY: sim
 sim: ## Simulate groups and transactions RUNS times, or repeat the run of one SEED
-	cd services/groupcoord && go test -count=1 -timeout 2h -run '^TestSimulation$$' ./internal/shard ./internal/consumer -args -seed $(SEED) -runs $(RUNS)
+	cd services/groupcoord && go test -count=1 -timeout 2h -run '^TestSimulation' ./internal/shard ./internal/consumer -args -seed $(SEED) -runs $(RUNS)
 	cd services/txncoord && go test -count=1 -timeout 2h -run '^TestSimulation$$' ./internal/shard -args -seed $(SEED) -runs $(RUNS)
 
 .PHONY: bench

@@ -44,7 +44,8 @@ func PrepareUpgrade(im *metadata.Image, group string, generation int32, protocol
 		taken.set(m.assigned, m.id)
 		u.members = append(u.members, *m)
 	}
-	// A member without an assignment, since one rebalance interrupted another, may still read from what it said it owns.
+	// A member may still read from what it said it owns when it joined last, and has not been given again: it may not know of its
+	// assignment yet, as one rebalance interrupted another, or be about to give up the rest. (Apache Kafka looks at assignments alone.)
 	for i := range u.members {
 		m := &u.members[i]
 		for id, list := range m.claimed {
@@ -98,8 +99,8 @@ func readMember(im *metadata.Image, epoch int32, protocol string, m *classic.Mem
 	if s.Rack != nil {
 		u.said.RackID = *s.Rack
 	}
+	u.claimed = namedPartitions(im, s.OwnedPartitions)
 	if len(m.Assignment) == 0 {
-		u.claimed = namedPartitions(im, s.OwnedPartitions)
 		return u, nil
 	}
 	var a kmsg.ConsumerMemberAssignment
@@ -147,7 +148,9 @@ func (g *Group) Upgrade(o *op.Op, u *Upgrade) {
 // AllClassic says whether the group has members, none of which uses the consumer protocol any more.
 func (g *Group) AllClassic() bool { return len(g.members) > 0 && g.classics == len(g.members) }
 
-// Downgrade is the record of the classic group that a group becomes whose members are all classic. They have their targets in it.
+// Downgrade is the record of the classic group that a group becomes whose members are all classic. They have in it
+// what they may read from until they join again: a group that is upgraded before they do must not give that to others. (Apache
+// Kafka has their targets in it.)
 func (g *Group) Downgrade(o *op.Op) *schema.GroupMetadata {
 	protocol := g.commonProtocol()
 	consumers := protocolType
@@ -163,13 +166,26 @@ func (g *Group) Downgrade(o *op.Op) *schema.GroupMetadata {
 				r.Subscription = p.Metadata
 			}
 		}
-		r.Assignment = assignmentBytes(o.Image, inOrder(g.targets[id]), r.Subscription)
+		r.Assignment = assignmentBytes(o.Image, m.held(), r.Subscription)
 		v.Members = append(v.Members, r)
 		if v.Leader == nil {
 			v.Leader = &r.MemberID
 		}
 	}
 	return &schema.GroupMetadata{Group: g.id, Value: &v}
+}
+
+// held is what a member reads from, or may not have stopped to.
+func (m *member) held() []topicPartitions {
+	held := schema.OwnedPartitions{}
+	for _, partitions := range []schema.OwnedPartitions{m.current.Assigned, m.current.Revoking} {
+		for id, list := range partitions {
+			for p, since := range list {
+				put(held, id, p, since)
+			}
+		}
+	}
+	return listed(held)
 }
 
 // commonProtocol is the first member's most preferred protocol that all members support. There is one: nobody joins without.
