@@ -5,10 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"slices"
-	"strconv"
-	"strings"
 	"sync"
 	"time"
 
@@ -17,14 +14,11 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/cauce-stream/cauce/libs/kafka/client"
+	"github.com/cauce-stream/cauce/tests/bench/internal/measure"
 )
 
-const (
-	// retryPause is before a request that could not be served yet is tried again.
-	retryPause = 100 * time.Millisecond
-	// ticksPerSecond is Linux's USER_HZ, the unit of /proc/PID/stat.
-	ticksPerSecond = 100
-)
+// retryPause is before a request that could not be served yet is tried again.
+const retryPause = 100 * time.Millisecond
 
 func wait(ctx context.Context, d time.Duration) error {
 	timer := time.NewTimer(d)
@@ -119,7 +113,7 @@ func (o *options) load(ctx context.Context) error {
 	if _, err := o.beat(ctx, groups, min(o.duration, 10*time.Second)); err != nil { // warm-up
 		return err
 	}
-	before, err := o.cpu()
+	before, err := measure.CPU(o.pid)
 	if err != nil {
 		return err
 	}
@@ -127,13 +121,13 @@ func (o *options) load(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	after, err := o.cpu()
+	after, err := measure.CPU(o.pid)
 	if err != nil {
 		return err
 	}
-	fmt.Printf("%-10s %-12s %10s %10s %10s %10s %8s\n", "protocol", "request", "per second", "p50 ms", "p99 ms", "max ms", "errors")
+	fmt.Printf("%-10s %-12s %s\n", "protocol", "request", measure.Title())
 	for kind, name := range []string{"heartbeat", "commit"} {
-		took[kind].print(o, name)
+		took[kind].Print(fmt.Sprintf("%-10s %-12s", o.protocol, name), o.duration)
 	}
 	if o.pid != 0 {
 		fmt.Printf("server: %.2f cores\n", (after-before)/o.duration.Seconds())
@@ -184,44 +178,9 @@ func (o *options) enter(ctx context.Context, m *member) error {
 	}
 }
 
-// sample are the waits of all requests of a kind.
-type sample struct {
-	mu     sync.Mutex
-	took   []time.Duration
-	errors map[string]int
-}
-
-func (s *sample) add(took time.Duration, err error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if err != nil {
-		s.errors[err.Error()]++
-		return
-	}
-	s.took = append(s.took, took)
-}
-
-func (s *sample) print(o *options, name string) {
-	slices.Sort(s.took)
-	at := func(q float64) float64 {
-		if len(s.took) == 0 {
-			return 0
-		}
-		return float64(s.took[int(q*float64(len(s.took)-1))].Microseconds()) / 1e3
-	}
-	failures := 0
-	for _, n := range s.errors {
-		failures += n
-	}
-	fmt.Printf("%-10s %-12s %10.0f %10.2f %10.2f %10.2f %8d\n", o.protocol, name, float64(len(s.took))/o.duration.Seconds(), at(0.5), at(0.99), at(1), failures)
-	for text, n := range s.errors {
-		fmt.Printf("  %d times: %s\n", n, text)
-	}
-}
-
 // beat has each member send a heartbeat and a commit whenever one is due, for a while.
-func (o *options) beat(ctx context.Context, groups [][]*member, length time.Duration) ([2]*sample, error) {
-	samples := [2]*sample{{errors: map[string]int{}}, {errors: map[string]int{}}}
+func (o *options) beat(ctx context.Context, groups [][]*member, length time.Duration) ([2]*measure.Sample, error) {
+	samples := [2]*measure.Sample{{}, {}}
 	start := time.Now()
 	end := start.Add(length)
 	var beating sync.WaitGroup
@@ -235,7 +194,7 @@ func (o *options) beat(ctx context.Context, groups [][]*member, length time.Dura
 	return samples, ctx.Err()
 }
 
-func (o *options) beatOne(ctx context.Context, m *member, due [2]time.Time, end time.Time, samples [2]*sample) {
+func (o *options) beatOne(ctx context.Context, m *member, due [2]time.Time, end time.Time, samples [2]*measure.Sample) {
 	every := [2]time.Duration{o.heartbeat, o.commit}
 	for {
 		kind := 0
@@ -254,29 +213,7 @@ func (o *options) beatOne(ctx context.Context, m *member, due [2]time.Time, end 
 		default:
 			err = m.heartbeatConsumer(ctx, false)
 		}
-		samples[kind].add(time.Since(due[kind]), err)
+		samples[kind].Add(time.Since(due[kind]), err)
 		due[kind] = due[kind].Add(every[kind])
 	}
-}
-
-// cpu is the server's processor time so far in seconds, 0 without -pid.
-func (o *options) cpu() (float64, error) {
-	if o.pid == 0 {
-		return 0, nil
-	}
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", o.pid))
-	if err != nil {
-		return 0, err
-	}
-	// The name in parentheses may have spaces; utime and stime are the 12th and 13th fields after it.
-	fields := strings.Fields(string(text[strings.LastIndexByte(string(text), ')')+1:]))
-	ticks := 0
-	for _, f := range fields[11:13] {
-		n, err := strconv.Atoi(f)
-		if err != nil {
-			return 0, err
-		}
-		ticks += n
-	}
-	return float64(ticks) / ticksPerSecond, nil
 }
