@@ -16,6 +16,8 @@ const (
 	parallelRequests = 4
 	// maxQuestions bounds the questions of a request.
 	maxQuestions = 1000
+	// firstPause is before a busy coordinator is asked again: most often it takes no longer to write the last markers.
+	firstPause = time.Millisecond
 )
 
 // lane is what goes to one coordinator. Checker.mu guards it.
@@ -65,7 +67,7 @@ func (c *Checker) send(l *lane, batch []*question) {
 			continue
 		}
 		errs := results.of(q)
-		if q.Add && slices.ContainsFunc(errs, isBusy) && time.Since(q.since)+c.cfg.Backoff <= c.cfg.Patience {
+		if q.Add && slices.ContainsFunc(errs, isBusy) && q.mayAskAgain(&c.cfg) {
 			c.running.Go(func() { c.again(q) })
 			continue
 		}
@@ -75,9 +77,15 @@ func (c *Checker) send(l *lane, batch []*question) {
 
 func isBusy(err error) bool { return errors.Is(err, kerr.ConcurrentTransactions) }
 
+// mayAskAgain sets the pause before the question is asked again; false when there is no time for that.
+func (q *question) mayAskAgain(cfg *Config) bool {
+	q.pause = min(max(2*q.pause, firstPause), cfg.Backoff)
+	return time.Since(q.since)+q.pause <= cfg.Patience
+}
+
 // again asks once more after a pause.
 func (c *Checker) again(q *question) {
-	timer := time.NewTimer(c.cfg.Backoff)
+	timer := time.NewTimer(q.pause)
 	defer timer.Stop()
 	select {
 	case <-timer.C:

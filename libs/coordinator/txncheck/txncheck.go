@@ -28,9 +28,9 @@ type Config struct {
 	ClientID string
 	// Timeout bounds one request. 5 s.
 	Timeout time.Duration
-	// Backoff is the pause before a coordinator that is still busy with the producer's last transaction is asked again to add
-	// partitions, and Patience how long that is done (Kafka configs add.partitions.to.txn.retry.backoff.ms and .max.ms). 20 ms and
-	// 100 ms.
+	// Backoff is the longest pause before a coordinator that is still busy with the producer's last transaction is asked again to
+	// add partitions, of pauses that double, and Patience how long that is done (Kafka configs
+	// add.partitions.to.txn.retry.backoff.ms and .max.ms). 20 ms and 100 ms.
 	Backoff, Patience time.Duration
 	// MaxOpen bounds the questions without an answer. 10 000.
 	MaxOpen int
@@ -78,6 +78,7 @@ type question struct {
 	Transaction
 	partitions []Partition
 	since      time.Time
+	pause      time.Duration // before it is asked again
 	done       func([]error)
 }
 

@@ -163,9 +163,9 @@ func TestQuestionsTravelTogether(t *testing.T) {
 
 func TestABusyCoordinatorIsAskedAgainToAdd(t *testing.T) {
 	f := &fake{code: func(*kmsg.AddPartitionsToTxnRequestTransaction, int32) int16 { return kerr.ConcurrentTransactions.Code }}
-	c := f.start(t, Config{Backoff: time.Millisecond, Patience: 20 * time.Millisecond})
+	c := f.start(t, Config{Patience: 500 * time.Millisecond})
 	began := time.Now()
-	if got := <-ask(c, Transaction{ID: "t", Add: true}, Partition{"a", 0}); got[0] != kerr.ConcurrentTransactions || len(f.seen()) < 2 || time.Since(began) > 5*time.Second {
+	if got := <-ask(c, Transaction{ID: "t", Add: true}, Partition{"a", 0}); got[0] != kerr.ConcurrentTransactions || len(f.seen()) < 2 || time.Since(began) > 20*time.Second {
 		t.Errorf("%v after %d requests and %v", got, len(f.seen()), time.Since(began))
 	}
 	before := len(f.seen())

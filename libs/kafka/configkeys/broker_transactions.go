@@ -5,7 +5,7 @@ import "github.com/cauce-stream/cauce/libs/config"
 // transactionKeys rule transactions and their coordination.
 var transactionKeys = []config.Key{
 	{Name: "add.partitions.to.txn.retry.backoff.ms", Type: config.Int, Default: "20", Valid: config.AtLeast(1),
-		Doc: "Milliseconds between two tries of adding a partition to a transaction."},
+		Doc: "Longest pause in milliseconds between two tries of adding a partition to a transaction; pauses double from 1 ms on."},
 	{Name: "add.partitions.to.txn.retry.backoff.max.ms", Type: config.Int, Default: "100", Valid: config.AtLeast(0),
 		Doc: "Milliseconds for which a produce request retries adding a partition to a transaction."},
 	{Name: "transaction.abort.timed.out.transaction.cleanup.interval.ms", Type: config.Int, Default: "10000", Valid: config.AtLeast(1),
