@@ -19,6 +19,9 @@ type Record struct {
 	Number   int64
 }
 
+// Marker is the record of a control batch, which ends a transaction.
+var Marker = Record{Producer: -1}
+
 func (r Record) String() string { return fmt.Sprintf("record %d of producer %d", r.Number, r.Producer) }
 
 const identitySize = 12
@@ -46,11 +49,12 @@ type Ack struct {
 }
 
 // Producer is what one did in a partition. It gives up no record: each is sent again until it is acknowledged, and
-// one before the other's acknowledgement only if it is idempotent.
+// one before the other's acknowledgement only if it is idempotent. A transactional one may leave numbers out, whose transaction failed.
 type Producer struct {
-	Idempotent bool
-	Sent       int64 // the numbers below were sent
-	Acks       []Ack
+	Idempotent    bool
+	Transactional bool
+	Sent          int64 // the numbers below were sent
+	Acks          []Ack
 }
 
 // Sight is a record that a consumer was given.
@@ -184,6 +188,10 @@ func appendBatch(content log, batch record.Batch) (log, error) {
 		if next := int64(len(content)); batch.Offset(r) != next {
 			return content, fmt.Errorf("%w: a record at %d behind offset %d", errGap, batch.Offset(r), next-1)
 		}
+		if batch.IsControl() {
+			content = append(content, Marker)
+			continue
+		}
 		identity, err := Parse(r.Value)
 		if err != nil {
 			return content, fmt.Errorf("offset %d: %w", batch.Offset(r), err)
@@ -201,6 +209,9 @@ func (p Partition) checkProducers(kept log, found *finding.List) {
 	places := map[Record]int64{} // the first of each
 	last := map[int32]int64{}    // the highest number of each producer so far
 	for i, r := range kept {
+		if r == Marker {
+			continue
+		}
 		offset := int64(i)
 		producer := p.Producers[r.Producer]
 		if r.Number < 0 || r.Number >= producer.Sent {
@@ -213,7 +224,7 @@ func (p Partition) checkProducers(kept log, found *finding.List) {
 		}
 		first, again := places[r]
 		switch {
-		case again && producer.Idempotent:
+		case again && (producer.Idempotent || producer.Transactional):
 			found.Add(Duplicated, "%v is at offsets %d and %d", r, first, offset)
 		case again:
 			continue

@@ -85,6 +85,31 @@ func TestSoundHistory(t *testing.T) {
 	}
 }
 
+// marked is the log of producer 4, whose record 1 was in a transaction that failed before it was written.
+func marked(t *testing.T) []byte {
+	t.Helper()
+	marker := record.EndTransaction(record.Marker{Type: record.Commit}, 7, 0, 0)
+	marker.SetBaseOffset(2)
+	return slices.Concat(batch(t, 0, Record{4, 0}, Record{4, 2}), marker, batch(t, 3, Record{4, 3}))
+}
+
+func TestTransactionalProducer(t *testing.T) {
+	data := marked(t)
+	p := Partition{
+		HighWatermark: 4, Producers: map[int32]Producer{4: {Transactional: true, Sent: 4, Acks: []Ack{{0, 0}, {2, 1}, {3, 3}}}},
+		Replicas: []Replica{{1, data}},
+		Views:    []View{{"a", sights(0, Record{4, 0}, Record{4, 2}, Marker, Record{4, 3})}},
+	}
+	if found := Check(p); len(found) > 0 {
+		t.Errorf("found %+v", found)
+	}
+	twice := append(slices.Clone(data), batch(t, 4, Record{4, 3})...)
+	p.HighWatermark, p.Replicas[0].Data = 5, twice
+	if found := Check(p); len(found) != 1 || found[0].Kind != Duplicated {
+		t.Errorf("a record that is there twice: found %+v", found)
+	}
+}
+
 func TestViolationsAreFound(t *testing.T) {
 	// replicas gives both replicas the same content, and nobody has read anything.
 	replicas := func(p *Partition, data []byte, end int64) {

@@ -3,7 +3,6 @@
 package chaos
 
 import (
-	"cmp"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -61,7 +60,7 @@ type breaker struct {
 func possibleFaults() (faults []schedule.Fault, missing []string) {
 	faults = []schedule.Fault{
 		schedule.Kill, schedule.KillBrokers, schedule.Pause, schedule.Roll, schedule.KillController, schedule.PauseController,
-		schedule.KillControllers, schedule.ShuffleLeaders,
+		schedule.KillControllers, schedule.ShuffleLeaders, schedule.MoveReplicas, schedule.MoveDirectories,
 	}
 	if os.Geteuid() == 0 {
 		faults = append(faults, schedule.Cut, schedule.Mute, schedule.Deafen, schedule.IsolateActive)
@@ -114,6 +113,10 @@ func (b *breaker) do(s schedule.Step) error {
 		return b.isolate(ctx, s, b.active(ctx))
 	case schedule.ShuffleLeaders:
 		return b.shuffle(ctx, s)
+	case schedule.MoveReplicas:
+		return b.moveReplicas(ctx, s)
+	case schedule.MoveDirectories:
+		return b.moveDirectories(ctx, s)
 	case schedule.Roll:
 		return b.roll(ctx)
 	case schedule.JumpClock:
@@ -390,10 +393,7 @@ func (b *breaker) moveLeader(ctx context.Context, p partition) error {
 	slices.Sort(replicas)
 	at := slices.Index(replicas, detail.Leader)
 	replicas = append(slices.Clone(replicas[at+1:]), replicas[:at+1]...)
-	var assignment kadm.AlterPartitionAssignmentsReq
-	assignment.Assign(p.topic, p.id, replicas)
-	assigned, err := b.admin.AlterPartitionAssignments(ctx, assignment)
-	if err = cmp.Or(err, assigned.Error()); err != nil {
+	if err := assign(ctx, b.admin, p, replicas); err != nil {
 		return err
 	}
 	set := kadm.TopicsSet{}

@@ -42,14 +42,16 @@ func impatient(seeds []string, more ...kgo.Opt) []kgo.Opt {
 
 // producers differ in what makes a difference to the broker.
 var producers = []struct {
-	idempotent bool
-	opts       []kgo.Opt
+	idempotent    bool
+	transactional bool
+	opts          []kgo.Opt
 }{
-	{true, []kgo.Opt{kgo.ProducerBatchCompression(kgo.NoCompression())}},
-	{true, []kgo.Opt{kgo.ProducerBatchCompression(kgo.Lz4Compression()), kgo.ProducerLinger(0)}},
-	{true, []kgo.Opt{kgo.ProducerBatchCompression(kgo.ZstdCompression()), kgo.ProducerBatchMaxBytes(4 << 10)}},
-	{false, []kgo.Opt{kgo.ProducerBatchCompression(kgo.SnappyCompression())}},
-	{false, []kgo.Opt{kgo.ProducerBatchCompression(kgo.NoCompression()), kgo.ProducerLinger(0)}},
+	{true, false, []kgo.Opt{kgo.ProducerBatchCompression(kgo.NoCompression())}},
+	{true, false, []kgo.Opt{kgo.ProducerBatchCompression(kgo.Lz4Compression()), kgo.ProducerLinger(0)}},
+	{true, false, []kgo.Opt{kgo.ProducerBatchCompression(kgo.ZstdCompression()), kgo.ProducerBatchMaxBytes(4 << 10)}},
+	{false, false, []kgo.Opt{kgo.ProducerBatchCompression(kgo.SnappyCompression())}},
+	{false, false, []kgo.Opt{kgo.ProducerBatchCompression(kgo.NoCompression()), kgo.ProducerLinger(0)}},
+	{false, true, []kgo.Opt{kgo.TransactionalID("chaos"), kgo.TransactionTimeout(txnTimeout)}},
 }
 
 // load is what clients do to a cluster, and are told by it.
@@ -106,7 +108,11 @@ func startLoad(t *testing.T, bootstrap []string, random *rand.Rand) *load {
 	})
 	for i := range producers {
 		sizes := rand.New(rand.NewPCG(random.Uint64(), 0))
-		l.writing.Go(func() { l.produce(writeCtx, int32(i), sizes) })
+		write := l.produce
+		if producers[i].transactional {
+			write = l.transact
+		}
+		l.writing.Go(func() { write(writeCtx, int32(i), sizes) })
 	}
 	l.reader = l.newViews("reader")
 	l.reading.Go(func() { l.consume(readCtx, l.reader, [ordersPartitions]int64{}) })
@@ -172,16 +178,55 @@ func (l *load) produce(ctx context.Context, id int32, sizes *rand.Rand) {
 	}
 }
 
+// transact writes numbered records to all partitions in transactions until ctx ends. Those of a transaction that fails, or is
+// aborted, are not sent again, and those that were acknowledged stay where they are all the same. A client that fails is replaced.
+func (l *load) transact(ctx context.Context, id int32, sizes *rand.Rand) {
+	for number := int64(0); ctx.Err() == nil; pause(producePause) {
+		cl, err := kgo.NewClient(impatient(l.bootstrap, append([]kgo.Opt{
+			kgo.DefaultProduceTopic(ordersTopic), kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.ClientID(fmt.Sprint("producer ", id)),
+		}, producers[id].opts...)...)...)
+		if err != nil {
+			l.fail("producer %d: %v", id, err)
+			return
+		}
+		for err == nil && ctx.Err() == nil {
+			err = l.transactOnce(ctx, cl, id, &number, sizes)
+			pause(producePause)
+		}
+		cl.Close()
+	}
+}
+
+func (l *load) transactOnce(ctx context.Context, cl *kgo.Client, id int32, number *int64, sizes *rand.Rand) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), flushTimeout)
+	defer cancel()
+	if err := cl.BeginTransaction(); err != nil {
+		return err
+	}
+	for range 1 + sizes.IntN(3) {
+		for p := range int32(ordersPartitions) {
+			l.send(ctx, cl, p, audit.Record{Producer: id, Number: *number}, sizes.IntN(400))
+		}
+		*number++
+	}
+	if err := cl.Flush(ctx); err != nil {
+		return err
+	}
+	return cl.EndTransaction(ctx, kgo.TransactionEndTry(sizes.IntN(4) > 0))
+}
+
 // send produces one record. That it is sent is noted first: it may be there at once.
 func (l *load) send(ctx context.Context, cl *kgo.Client, partition int32, r audit.Record, size int) {
 	l.mu.Lock()
 	history := l.histories[partition][r.Producer]
-	history.Idempotent, history.Sent = producers[r.Producer].idempotent, r.Number+1
+	kind := producers[r.Producer]
+	history.Idempotent, history.Transactional, history.Sent = kind.idempotent, kind.transactional, r.Number+1
 	l.histories[partition][r.Producer] = history
 	l.mu.Unlock()
 	cl.Produce(context.WithoutCancel(ctx), &kgo.Record{Partition: partition, Value: r.Value(size)}, func(sent *kgo.Record, err error) {
 		if err != nil {
-			if !errors.Is(err, kgo.ErrClientClosed) { // then Flush has failed, and said so
+			// After ErrClientClosed, Flush has failed and said so; a transactional record goes with its transaction.
+			if !errors.Is(err, kgo.ErrClientClosed) && !kind.transactional {
 				l.fail("partition %d: %v was given up: %v", partition, r, err)
 			}
 			return
@@ -234,7 +279,7 @@ func (l *load) read(ctx context.Context, vs views, from [ordersPartitions]int64)
 		offsets[int32(p)] = kgo.NewOffset().At(offset)
 	}
 	cl, err := kgo.NewClient(impatient(l.bootstrap, kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{ordersTopic: offsets}),
-		kgo.ConsumeResetOffset(kgo.NoResetOffset()), kgo.FetchMaxWait(300*time.Millisecond), kgo.ClientID(name))...)
+		kgo.ConsumeResetOffset(kgo.NoResetOffset()), kgo.KeepControlRecords(), kgo.FetchMaxWait(300*time.Millisecond), kgo.ClientID(name))...)
 	if err != nil {
 		l.fail("%s: %v", name, err)
 		return nil
@@ -261,7 +306,10 @@ func (l *load) given(vs views, fetches kgo.Fetches) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	fetches.EachRecord(func(r *kgo.Record) {
-		identity, err := audit.Parse(r.Value)
+		identity, err := audit.Marker, error(nil)
+		if !r.Attrs.IsControl() {
+			identity, err = audit.Parse(r.Value)
+		}
 		if err != nil {
 			l.failures = append(l.failures, fmt.Sprintf("%s: partition %d, offset %d: %v", vs[0].Consumer, r.Partition, r.Offset, err))
 			return

@@ -76,7 +76,7 @@ func surviveFaults(t *testing.T, seed uint64) {
 	for _, m := range missing {
 		t.Log(m)
 	}
-	c, disks := startReplicated(t, len(missing) == 0, "--groupcoords", "0", "--txncoords", "0")
+	c, disks := startReplicated(t, len(missing) == 0, "--groupcoords", "0", "--txncoords", "1")
 	seeds := bootstrap(t, c)
 	client, err := kgo.NewClient(impatient(seeds)...)
 	if err != nil {
@@ -128,7 +128,7 @@ func startReplicated(t *testing.T, withDisks bool, flags ...string) (*localclust
 	}
 	c, err := localcluster.Up(t.Context(), dir, append([]string{"--controllers", "3", "--brokers", "3",
 		"--base-port", strconv.Itoa(testport.Range(t, 40)), "--set", "replica.lag.time.max.ms=3000", "--set", "broker.session.timeout.ms=4000",
-		"--set", "min.insync.replicas=2"}, flags...)...)
+		"--set", "min.insync.replicas=2", "--set", "log.dirs=" + logDirs}, flags...)...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -232,6 +232,9 @@ func (r *replicated) converge(topics ...string) {
 	r.until("the cluster becomes whole", func(ctx context.Context) error {
 		listed, err := r.admin.ListTopicsWithInternal(ctx, topics...)
 		if err != nil {
+			return err
+		}
+		if err := r.movesEnd(ctx, listed); err != nil {
 			return err
 		}
 		for _, topic := range topics {

@@ -29,6 +29,8 @@ const (
 	SlowDisk            Fault = "slow-disk"             // it waits most of the time
 	FillDisk            Fault = "fill-disk"             // no byte is left; afterwards the broker is started anew
 	ShuffleLeaders      Fault = "shuffle-leaders"       // each partition goes through several leaders
+	MoveReplicas        Fault = "move-replicas"         // partitions lose replicas and get them back, by reassignment
+	MoveDirectories     Fault = "move-directories"      // brokers move replicas between their log directories
 	JumpClock           Fault = "jump-clock"            // a broker's clock is set forward or back, by up to hours
 	JumpControllerClock Fault = "jump-controller-clock" // the active one's
 	KillCoordinator     Fault = "kill-coordinator"      // of groups or of transactions
@@ -117,6 +119,7 @@ var lanes = []lane{
 	{[]weighted{{Cut, 3, 9000}, {Mute, 2, 9000}, {Deafen, 2, 9000}, {IsolateActive, 1, 6000}, {CutCoordinator, 3, 9000}}, 6000},
 	{[]weighted{{StallDisk, 2, 6000}, {SlowDisk, 2, 8000}, {FillDisk, 1, 4000}}, 8000},
 	{[]weighted{{ShuffleLeaders, 1, 3000}}, 12000},
+	{[]weighted{{MoveReplicas, 1, 8000}, {MoveDirectories, 1, 8000}}, 8000},
 	{[]weighted{{JumpClock, 2, 5000}, {JumpControllerClock, 1, 5000}}, 8000},
 	{[]weighted{{KillCoordinator, 6, 4000}, {PauseCoordinator, 6, 9000}, {RestartCoordinator, 3, 100}, {KillCoordinators, 1, 2000}}, 3000},
 }
