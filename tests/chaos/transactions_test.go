@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -16,9 +17,11 @@ import (
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/cauce-stream/cauce/tests/chaos/internal/endings"
 	"github.com/cauce-stream/cauce/tests/chaos/internal/isolation"
 	"github.com/cauce-stream/cauce/tests/chaos/internal/schedule"
 	"github.com/cauce-stream/cauce/tests/chaos/internal/transfers"
+	"github.com/cauce-stream/cauce/tests/finding"
 )
 
 const (
@@ -157,7 +160,7 @@ func (r *replicated) checkPipeline(p *pipeline, groups []transfers.Group) {
 	for _, f := range p.failures {
 		r.t.Error(f)
 	}
-	found := append(isolation.Check(history), transfers.Check(entries, groups)...)
+	found := slices.Concat(isolation.Check(history), transfers.Check(entries, groups), r.endings())
 	for _, f := range found {
 		r.t.Errorf("%s, %d times:\n\t%s", f.Kind, f.Count, strings.Join(f.Examples, "\n\t"))
 	}
@@ -169,9 +172,6 @@ func (r *replicated) checkPipeline(p *pipeline, groups []transfers.Group) {
 		outcomes[isolation.Aborted], outcomes[isolation.Unknown], len(entries), len(history.Views))
 	if outcomes[isolation.Committed] == 0 {
 		r.t.Error("nothing was committed")
-	}
-	for _, list := range pipeLists() {
-		r.compareReplicas(list.Topic, list.Partition)
 	}
 }
 
@@ -194,19 +194,51 @@ func (r *replicated) readAll(p *pipeline) map[isolation.List][]isolation.Sight {
 	return lists
 }
 
-// compareReplicas waits until the replicas of a partition have equally much, and demands that it is the same.
-func (r *replicated) compareReplicas(topic string, id int32) {
+// endings waits until every transaction has ended in every partition, and says how they ended.
+func (r *replicated) endings() (found finding.List) {
 	r.t.Helper()
-	r.until(fmt.Sprintf("the replicas of %s-%d have equally much", topic, id), func(context.Context) error {
-		all := r.replicas(topic, id)
+	r.until("every transaction ends", func(context.Context) error {
+		found = endings.Check(r.logs())
+		if i := slices.IndexFunc(found, func(f finding.Finding) bool { return f.Kind == endings.Unended }); i >= 0 {
+			return fmt.Errorf("%s, %d times: %v", endings.Unended, found[i].Count, found[i].Examples)
+		}
+		return nil
+	})
+	return found
+}
+
+// logs are those of all partitions that transactions write to, of which the replicas have to be equal.
+func (r *replicated) logs() map[string][]byte {
+	r.t.Helper()
+	partitions := []partition{}
+	for _, list := range pipeLists() {
+		partitions = append(partitions, partition{list.Topic, list.Partition})
+	}
+	for p := range int32(coordinatorPartitions) {
+		partitions = append(partitions, partition{committedOffsets, p})
+	}
+	logs := map[string][]byte{}
+	for _, p := range partitions {
+		logs[p.String()] = r.equalReplicas(p)
+	}
+	return logs
+}
+
+// equalReplicas waits until the replicas of a partition have equally much, demands that it is the same, and returns it.
+func (r *replicated) equalReplicas(p partition) (data []byte) {
+	r.t.Helper()
+	r.until(fmt.Sprintf("the replicas of %v have equally much", p), func(context.Context) error {
+		all := r.replicas(p.topic, p.id)
+		data = all[0].Data
 		for _, replica := range all[1:] {
-			if len(replica.Data) != len(all[0].Data) {
-				return fmt.Errorf("nodes %d and %d have %d and %d bytes", all[0].Node, replica.Node, len(all[0].Data), len(replica.Data))
+			if len(replica.Data) != len(data) {
+				return fmt.Errorf("nodes %d and %d have %d and %d bytes", all[0].Node, replica.Node, len(data), len(replica.Data))
 			}
-			if !bytes.Equal(replica.Data, all[0].Data) {
-				r.t.Errorf("nodes %d and %d have different bytes of %s-%d", all[0].Node, replica.Node, topic, id)
+			if !bytes.Equal(replica.Data, data) {
+				r.t.Errorf("nodes %d and %d have different bytes of %v", all[0].Node, replica.Node, p)
 			}
 		}
 		return nil
 	})
+	return data
 }
