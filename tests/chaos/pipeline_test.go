@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -69,6 +70,7 @@ type pipeline struct {
 	reader  map[isolation.List]*isolation.View // of all, as it comes
 	reached map[isolation.List]int64           // how far the reader is
 
+	calm                                atomic.Bool // no client is made to end any more
 	stopPaying, stopMoving, stopReading context.CancelFunc
 	paying, moving, reading             sync.WaitGroup
 }
@@ -90,12 +92,12 @@ func startPipeline(t *testing.T, bootstrap []string, random *rand.Rand) *pipelin
 	moveCtx := begin(&p.stopMoving, &p.moving)
 	payCtx := begin(&p.stopPaying, &p.paying)
 	for i := range payers {
-		lives := lives{process: fmt.Sprint("payer-", i), random: split(random), running: &p.paying}
+		lives := lives{process: fmt.Sprint("payer-", i), random: split(random), running: &p.paying, calm: &p.calm}
 		lives.run(payCtx, p.pay)
 	}
 	for i := range movers {
 		for n := range moversOfAGroup {
-			lives := lives{process: fmt.Sprintf("%s-%d", groupOf(i), n), random: split(random), running: &p.moving}
+			lives := lives{process: fmt.Sprintf("%s-%d", groupOf(i), n), random: split(random), running: &p.moving, calm: &p.calm}
 			lives.run(moveCtx, func(ctx context.Context, life life) { p.move(ctx, life, i) })
 		}
 	}
@@ -121,6 +123,7 @@ type lives struct {
 	process string
 	random  *rand.Rand
 	running *sync.WaitGroup
+	calm    *atomic.Bool // from then on they end only where they fail
 }
 
 // life is one of them: until it is over, and some go on when another has begun already.
@@ -149,6 +152,12 @@ func (l lives) run(ctx context.Context, live func(ctx context.Context, l life)) 
 				pause(refusalPause)
 			case <-ctx.Done():
 			case <-timer.C:
+				if l.calm.Load() {
+					select {
+					case <-ended:
+					case <-ctx.Done():
+					}
+				}
 			}
 			timer.Stop()
 			if !zombie || ctx.Err() != nil {

@@ -79,6 +79,7 @@ func surviveInTransactions(t *testing.T, seed uint64) {
 	b := &breaker{t: t, cluster: c, client: client, admin: r.admin, brokers: ids(t, c, "broker"), controllers: ids(t, c, "controller"),
 		coordinators: coordinators, partitions: partitions, disks: disks}
 	b.run(steps)
+	p.calm.Store(true)
 	healed := time.Now()
 	r.converge(append(pipeTopics(), transactionState, committedOffsets)...)
 	t.Logf("whole again after %v", time.Since(healed).Round(time.Millisecond))
