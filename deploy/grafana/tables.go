@@ -97,6 +97,24 @@ var broker = dashboard{title: "broker", pick: "kafka_server_replicamanager_parti
 }}
 
 var groups = dashboard{title: "groups", pick: "kafka_server_group_coordinator_metrics_num_partitions", rows: []row{
+	{"Lag", []panel{
+		{title: "Groups by status", doc: "How groups come along, by the trend of their lag and not its size. A group that was just taken over is judged after ten looks.",
+			queries: one(`count by (status) (max by (consumergroup, status) (cauce_consumergroup_status{instance=~"$instance"}))`, "{{status}}")},
+		{title: "Groups that are not well", doc: "WARNING falls behind, STALLED commits nothing while records come; the rest names the cause. cauce group why GROUP has the evidence.",
+			queries: one(`max by (consumergroup, status) (cauce_consumergroup_status{status!="OK", instance=~"$instance"}) or vector(0)`, "{{consumergroup}} {{status}}")},
+		{title: "Lag in time", doc: "How long ago the first record that is not consumed yet was written, in a group's worst partition: what the business asks.", unit: "s",
+			queries: one(`topk(10, max by (consumergroup) (kafka_consumergroup_lag_seconds{instance=~"$instance"}))`, "{{consumergroup}}")},
+		{title: "Lag in records", doc: "Steady lag is a matter of size; growing lag is an incident.",
+			queries: one(`topk(10, sum by (consumergroup) (max by (consumergroup, topic, partition) (kafka_consumergroup_lag{instance=~"$instance"})))`, "{{consumergroup}}")},
+		{title: "Lag grows", doc: "Records per second by which the lag of a group grows; what shrinks is not drawn.", unit: "cps",
+			queries: one(`topk(10, sum by (consumergroup) (max by (consumergroup, topic, partition) (cauce_consumergroup_lag_trend{instance=~"$instance"})))`, "{{consumergroup}}")},
+		{title: "Partitions furthest behind", doc: "One far behind the others of its group: a hot key, a poison record, or an owner that is not well.", unit: "s",
+			queries: one(`topk(10, max by (consumergroup, topic, partition) (kafka_consumergroup_lag_seconds{instance=~"$instance"}))`, "{{consumergroup}} {{topic}}-{{partition}}")},
+		{title: "Members", doc: "A group without members that should have some: its application is down.",
+			queries: one(`topk(10, max by (consumergroup) (kafka_consumergroup_members{instance=~"$instance"}))`, "{{consumergroup}}")},
+		{title: "Without lag metrics", doc: "Groups and offsets beyond group.lag.max.partitions.",
+			queries: one(`cauce_consumergroup_unwatched{instance=~"$instance"}`, "{{instance}}")},
+	}},
 	{"Coordinators", []panel{
 		{title: "Shards", doc: "Partitions of __consumer_offsets by what their owner does with them. Loading for long, or failed, means groups without a coordinator.",
 			queries: one(`sum by (state) (kafka_server_group_coordinator_metrics_num_partitions{instance=~"$instance"})`, "{{state}}")},

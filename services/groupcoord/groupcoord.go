@@ -54,6 +54,7 @@ type Service struct {
 	plugins   *host.Host
 	asker     *assign.Asker
 	meter     *lag.Meter
+	watch     *lag.Watch
 	shards    *shardlog.Log
 	checker   *txncheck.Checker
 	runtime   *coordinator.Runtime[*shard.Machine]
@@ -74,7 +75,7 @@ type view struct {
 
 // New starts the host of the assignors. Close must be called.
 func New(cfg Config, deps Deps) (*Service, error) {
-	s := &Service{cfg: cfg, log: deps.Log, metrics: newMetrics()}
+	s := &Service{cfg: cfg, log: deps.Log}
 	s.view.Store(&view{metadata.Empty(), settingsOf(cfg, metadata.Empty()), metadata.Empty().Offset()})
 	hostConfig, err := assign.HostConfig(cfg.Static)
 	if err != nil {
@@ -88,6 +89,8 @@ func New(cfg Config, deps Deps) (*Service, error) {
 	clientID := "groupcoord-" + strconv.Itoa(int(cfg.NodeID))
 	image := func() *metadata.Image { return s.node.Image() }
 	s.meter = lag.New(listener, clientID, image)
+	s.watch = lag.NewWatch(watchConfig(cfg, deps), lag.WatchDeps{Meter: s.meter, Image: image, Survey: s.survey, Log: deps.Log})
+	s.metrics = newMetrics(s.watch)
 	s.shards = shardlog.New(shardlog.Config{
 		Topic:    metadata.ConsumerOffsetsTopic,
 		Listener: listener,
@@ -130,6 +133,7 @@ func (s *Service) Serve(n *node.Node, router *server.Router) {
 	router.Register(answers.APIs()...)
 	markerapi.Serve(router, metadata.ConsumerOffsetsTopic, answers.WriteMarker)
 	n.OnUpdate(s.update)
+	s.watch.Start()
 }
 
 // update shows the shards a new image: those that are another's by it go first, as an image may be shown to an owner only.
@@ -166,6 +170,7 @@ func (s *Service) Close() error {
 		s.runtime.Close()
 	}
 	s.asker.Close()
+	s.watch.Close()
 	s.meter.Close()
 	s.checker.Close()
 	s.shards.Close()

@@ -73,7 +73,7 @@ func TestOneServiceAfterTheOther(t *testing.T) {
 	start := func(pairs map[string]string) (*Service, error) {
 		return New(Config{NodeID: thisNode, Static: environment(t, pairs).Values}, Deps{Log: zap.NewNop(), Metrics: metrics})
 	}
-	taken := newMetrics().assignments
+	taken := newMetrics(nil).assignments
 	metrics.MustRegister(taken)
 	if _, err := start(nil); err == nil {
 		t.Fatal("a metric was registered twice")

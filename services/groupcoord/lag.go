@@ -8,11 +8,36 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/cauce-stream/cauce/libs/coordinator"
+	"github.com/cauce-stream/cauce/libs/metadata"
 	"github.com/cauce-stream/cauce/services/groupcoord/internal/assign"
 	"github.com/cauce-stream/cauce/services/groupcoord/internal/assignment"
 	"github.com/cauce-stream/cauce/services/groupcoord/internal/lag"
 	"github.com/cauce-stream/cauce/services/groupcoord/internal/shard"
 )
+
+// watchConfig is that of the lag metrics; without metrics nobody looks.
+func watchConfig(cfg Config, deps Deps) lag.WatchConfig {
+	c := lag.WatchConfig{Every: cfg.Static.DurationMs("group.lag.interval.ms"), Most: cfg.Static.Int("group.lag.max.partitions")}
+	if deps.Metrics == nil {
+		c.Every = 0
+	}
+	return c
+}
+
+// survey lists the groups of all shards of this node, always in the same order, so that with too many of them the same are left out.
+func (s *Service) survey(room int) (groups []shard.Standing, left int) {
+	for id := range s.node.Image().Shards(metadata.ConsumerOffsetsTopic) {
+		s.runtime.Run(id, func(m *shard.Machine, _ time.Time) coordinator.Step {
+			some, more := m.Survey(room)
+			for i := range some {
+				room -= some[i].Entries()
+			}
+			groups, left = append(groups, some...), left+more
+			return coordinator.Step{Producer: coordinator.NoProducer}
+		})
+	}
+	return groups, left
+}
 
 // offsetFetchVersion is one that names topics and several groups.
 const offsetFetchVersion = 9

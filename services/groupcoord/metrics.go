@@ -12,10 +12,13 @@ type metrics struct {
 	assignments   *prometheus.HistogramVec
 	failures      *prometheus.CounterVec
 	classicEvents *prometheus.CounterVec
+	lag           prometheus.Collector
 }
 
-func newMetrics() *metrics {
+// newMetrics counts by itself, but for what lag collects.
+func newMetrics(lag prometheus.Collector) *metrics {
 	return &metrics{
+		lag: lag,
 		assignments: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name:    "cauce_group_assignment_seconds",
 			Help:    "Time from when an assignor was asked to when its answer was taken or refused.",
@@ -33,7 +36,7 @@ func newMetrics() *metrics {
 }
 
 func (m *metrics) collectors() []prometheus.Collector {
-	return []prometheus.Collector{m.assignments, m.failures, m.classicEvents}
+	return []prometheus.Collector{m.assignments, m.failures, m.classicEvents, m.lag}
 }
 
 // register adds all metrics or none.

@@ -52,4 +52,8 @@ var cauceKeys = []config.Key{
 		Doc: "Largest answer of a plugin in bytes."},
 	{Name: "group.assignor.timeout.ms", Type: config.Long, Default: "5000", Valid: config.AtLeast(1),
 		Doc: "Milliseconds that an assignor has for one assignment; after that the group keeps the one it has, and the plugin program is replaced."},
+	{Name: "group.lag.interval.ms", Type: config.Long, Default: "10000", Valid: config.AtLeast(0),
+		Doc: "Milliseconds between two looks of a group coordinator at the lag of its groups, for its metrics. How a group comes along is judged by the last ten looks. 0 means never."},
+	{Name: "group.lag.max.partitions", Type: config.Int, Default: "5000", Valid: config.AtLeast(0),
+		Doc: "Most groups, and partitions that groups have committed offsets of, that a group coordinator has lag metrics for: two series for each group, five for each partition. Those that come later in the order of shards and names are only counted."},
 }

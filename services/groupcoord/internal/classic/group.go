@@ -116,6 +116,9 @@ func (g *Group) ProtocolType() string { return g.protocolType }
 // Empty says whether the group has no members.
 func (g *Group) Empty() bool { return g.state == Empty }
 
+// Size is how many members the group has.
+func (g *Group) Size() int { return len(g.members) }
+
 // Replay takes over what a record says. Of members that the group has already, requests that wait and protocols that the record
 // does not mention are kept.
 func (g *Group) Replay(v *kmsg.GroupMetadataValue) {

@@ -139,6 +139,12 @@ func (g *Group) Blank() bool {
 // Empty says whether the group has no members.
 func (g *Group) Empty() bool { return len(g.members) == 0 }
 
+// Size is how many members the group has.
+func (g *Group) Size() int { return len(g.members) }
+
+// Generation is the group epoch: whatever has members assigned anew makes it grow.
+func (g *Group) Generation() int32 { return g.epoch.Epoch }
+
 // Type is Type.
 func (g *Group) Type() string { return Type }
 

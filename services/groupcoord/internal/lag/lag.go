@@ -1,4 +1,4 @@
-// Package lag measures how many records a group is behind, for assignors that want to know.
+// Package lag measures how many records groups are behind: Meter for assignors that want to know, Watch again and again for metrics.
 package lag
 
 import (
@@ -28,6 +28,12 @@ const (
 	earliest = -2
 )
 
+// The isolation levels of ListOffsets: the latest offset is the high watermark or the last stable offset.
+const (
+	uncommitted = 0
+	committed   = 1
+)
+
 // Meter asks brokers for the ends of logs. Its methods are safe for concurrent use.
 type Meter struct {
 	listener string
@@ -44,31 +50,41 @@ func New(listener, clientID string, image func() *metadata.Image) *Meter {
 // Close ends all connections, and the measurements under way.
 func (m *Meter) Close() { m.pool.Close() }
 
-// Measure returns the lag of each partition of topics, given the committed offsets in the same order. A partition without
+// Measure returns the lag of each partition of topics from the committed offsets, which are in the same order. A partition without
 // a committed offset is behind by its whole log at the most: where its consumer begins to read is the consumer's choice (auto.offset.reset). One
 // whose leader does not answer until ctx ends has Unknown lag.
-func (m *Meter) Measure(ctx context.Context, topics []assignment.Topic, committed [][]int64) [][]int64 {
+func (m *Meter) Measure(ctx context.Context, topics []assignment.Topic, from [][]int64) [][]int64 {
 	var ends, starts [][]int64
 	var asking sync.WaitGroup
 	asking.Go(func() {
-		ends = m.offsets(ctx, topics, latest, func(i, n int) bool { return committed[i][n] != Unknown })
+		ends = m.offsets(ctx, topics, question{timestamp: latest, wanted: func(i, n int) bool { return from[i][n] != Unknown }})
 	})
 	asking.Go(func() {
-		starts = m.offsets(ctx, topics, earliest, func(i, n int) bool { return committed[i][n] == Uncommitted })
+		starts = m.offsets(ctx, topics, question{timestamp: earliest, wanted: func(i, n int) bool { return from[i][n] == Uncommitted }})
 	})
 	asking.Wait()
 	lag := unknown(topics)
 	for i := range topics {
-		for n, from := range committed[i] {
-			if from == Uncommitted {
-				from = starts[i][n]
+		for n, at := range from[i] {
+			if at == Uncommitted {
+				at = starts[i][n]
 			}
-			if from != Unknown && ends[i][n] != Unknown {
-				lag[i][n] = max(0, ends[i][n]-from)
+			if at != Unknown && ends[i][n] != Unknown {
+				lag[i][n] = max(0, ends[i][n]-at)
 			}
 		}
 	}
 	return lag
+}
+
+// Bounds returns the high watermark and the last stable offset of each wanted partition of topics, Unknown where its leader does not
+// answer until ctx ends.
+func (m *Meter) Bounds(ctx context.Context, topics []assignment.Topic, wanted func(i, n int) bool) (ends, stables [][]int64) {
+	var asking sync.WaitGroup
+	asking.Go(func() { stables = m.offsets(ctx, topics, question{latest, committed, wanted}) })
+	asking.Go(func() { ends = m.offsets(ctx, topics, question{latest, uncommitted, wanted}) })
+	asking.Wait()
+	return ends, stables
 }
 
 // unknown has one Unknown for each partition.
@@ -80,8 +96,14 @@ func unknown(topics []assignment.Topic) [][]int64 {
 	return all
 }
 
-// offsets asks for the offsets at a timestamp of the partitions that are wanted, by topic and number.
-func (m *Meter) offsets(ctx context.Context, topics []assignment.Topic, timestamp int64, wanted func(i, n int) bool) [][]int64 {
+// question is for the offsets at a timestamp of the partitions that are wanted, by topic and number.
+type question struct {
+	timestamp int64
+	isolation int8
+	wanted    func(i, n int) bool
+}
+
+func (m *Meter) offsets(ctx context.Context, topics []assignment.Topic, q question) [][]int64 {
 	places := make(map[string]int, len(topics))
 	for i, t := range topics {
 		places[t.Name] = i
@@ -89,7 +111,7 @@ func (m *Meter) offsets(ctx context.Context, topics []assignment.Topic, timestam
 	offsets := unknown(topics)
 	var mu sync.Mutex
 	var asking sync.WaitGroup
-	for addr, request := range m.requests(topics, timestamp, wanted) {
+	for addr, request := range m.requests(topics, q) {
 		asking.Go(func() {
 			response, err := m.pool.Do(ctx, addr, request)
 			if err != nil {
@@ -111,8 +133,8 @@ func (m *Meter) offsets(ctx context.Context, topics []assignment.Topic, timestam
 	return offsets
 }
 
-// requests are those to each leader, by address, about the partitions that are wanted.
-func (m *Meter) requests(topics []assignment.Topic, timestamp int64, wanted func(i, n int) bool) map[string]*kmsg.ListOffsetsRequest {
+// requests are those to each leader, by address, that put a question.
+func (m *Meter) requests(topics []assignment.Topic, q question) map[string]*kmsg.ListOffsetsRequest {
 	im := m.image()
 	requests := map[string]*kmsg.ListOffsetsRequest{}
 	for i, asked := range topics {
@@ -122,20 +144,20 @@ func (m *Meter) requests(topics []assignment.Topic, timestamp int64, wanted func
 		}
 		for n := range min(int(asked.Count), len(t.Partitions)) {
 			addr, ok := m.address(im, t.Partitions[n].Leader)
-			if !ok || !wanted(i, n) {
+			if !ok || !q.wanted(i, n) {
 				continue
 			}
 			r := requests[addr]
 			if r == nil {
 				r = kmsg.NewPtrListOffsetsRequest()
-				r.ReplicaID = noReplica
+				r.ReplicaID, r.IsolationLevel = noReplica, q.isolation
 				requests[addr] = r
 			}
 			if last := len(r.Topics) - 1; last < 0 || r.Topics[last].Topic != asked.Name {
 				r.Topics = append(r.Topics, kmsg.ListOffsetsRequestTopic{Topic: asked.Name})
 			}
 			p := kmsg.NewListOffsetsRequestTopicPartition()
-			p.Partition, p.Timestamp = int32(n), timestamp
+			p.Partition, p.Timestamp = int32(n), q.timestamp
 			list := &r.Topics[len(r.Topics)-1].Partitions
 			*list = append(*list, p)
 		}

@@ -19,7 +19,8 @@ import (
 	"github.com/cauce-stream/cauce/services/groupcoord/internal/assignment"
 )
 
-// broker answers ListOffsets: partition p begins at 1,000·p + 20 and ends at 1,000·p + 100, and partition 3 has another leader by now.
+// broker answers ListOffsets: partition p begins at 1,000·p + 20 and ends at 1,000·p + 100, ten of which are not stable, and partition 3
+// has another leader by now.
 func broker(t *testing.T) (host string, port uint16) {
 	t.Helper()
 	router := server.NewRouter()
@@ -37,6 +38,9 @@ func broker(t *testing.T) (host string, port uint16) {
 					answer.Partition, answer.Offset = p.Partition, int64(p.Partition)*1000+100
 					if p.Timestamp == earliest {
 						answer.Offset -= 80
+					}
+					if req.IsolationLevel == committed {
+						answer.Offset -= 10
 					}
 					if p.Partition == 3 {
 						answer.ErrorCode = kerr.NotLeaderForPartition.Code

@@ -30,8 +30,10 @@ type group interface {
 	Type() string
 	State() string
 	ProtocolType() string
-	// Empty says whether the group has no members.
+	// Empty says whether the group has no members, Size how many it has. Generation grows with each rebalance.
 	Empty() bool
+	Size() int
+	Generation() int32
 
 	// The requests of the classic protocol; each is answered now or by a later operation.
 	Join(o *op.Op, t coordinator.Ticket, c op.Client, req *kmsg.JoinGroupRequest)
