@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
@@ -29,6 +31,8 @@ var builtins = map[string]func(*testing.T, []string) tool.Result{
 	"write-json":    writeFile,
 	"list":          listFiles,
 	"join":          joinGroup,
+	"transaction":   transact,
+	"hang":          hang,
 }
 
 // seedRecords makes records with fixed keys, values of at least valueBytes bytes, and timestamps a second apart.
@@ -139,6 +143,69 @@ func joinGroup(t *testing.T, args []string) tool.Result {
 		t.Fatalf("the member of %s was assigned nothing", args[0])
 	}
 	return tool.Result{}
+}
+
+// transact ID TOPIC PARTITION commit|abort|open writes a record in a transaction, and returns once that has ended, or leaves it open
+// until the script ends.
+func transact(t *testing.T, args []string) tool.Result {
+	t.Helper()
+	cl, err := kgo.NewClient(kgo.SeedBrokers(under.Bootstrap), kgo.TransactionalID(args[0]), kgo.TransactionTimeout(5*time.Minute),
+		kgo.RecordPartitioner(kgo.ManualPartitioner()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(cl.Close)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	if err := cl.BeginTransaction(); err != nil {
+		t.Fatal(err)
+	}
+	record := &kgo.Record{Topic: args[1], Partition: int32(number(t, args[2])), Value: []byte(args[0])}
+	if err := cl.ProduceSync(ctx, record).FirstErr(); err != nil {
+		t.Fatal(err)
+	}
+	if args[3] == "open" {
+		return tool.Result{}
+	}
+	if err := cl.EndTransaction(ctx, args[3] == "commit"); err != nil {
+		t.Fatal(err)
+	}
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		described, err := kadm.NewClient(cl).DescribeTransactions(ctx, args[0])
+		if state := described[args[0]].State; err == nil && strings.HasPrefix(state, "Complete") {
+			return tool.Result{}
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			t.Fatalf("%s ends in no time: %+v, %v", args[0], described, err)
+		}
+	}
+}
+
+// hang TOPIC PARTITION writes a record in a transaction that no coordinator knows of, once the leader lets it.
+func hang(t *testing.T, args []string) tool.Result {
+	t.Helper()
+	c, topic, partition := target(t, args)
+	const transactional = 0x10
+	batch := wire.Batch{Records: seedRecords(0, 1, 0), Attributes: transactional, Producer: &wire.Producer{ID: newProducer(t, under)}}
+	req, deadline := wire.Produce(topic, partition, batch.Encode()), time.Now().Add(time.Minute)
+	req.TransactionID = kmsg.StringPtr("hung-" + run)
+	for {
+		res, err := c.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		code := res.(*kmsg.ProduceResponse).Topics[0].Partitions[0].ErrorCode
+		if code == 0 {
+			return tool.Result{}
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("the write is still verified: %v", kerr.ErrorForCode(code))
+		}
+	}
 }
 
 func target(t *testing.T, args []string) (c *wire.Conn, topic string, partition int32) {
