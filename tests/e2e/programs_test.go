@@ -127,7 +127,8 @@ func (c *cluster) startNodes(t *testing.T) {
 		address := testport.Address(t)
 		c.kafka = append(c.kafka, address)
 		c.nodes = append(c.nodes, start(t, "cauce-"+role.name, "--listen", address, "--data-dir", filepath.Join(c.dir, role.name),
-			"--set", fmt.Sprint("node.id=", role.id), "--set", "bus.servers=nats://"+c.bus, "--set", "offsets.topic.replication.factor=1"))
+			"--set", fmt.Sprint("node.id=", role.id), "--set", "bus.servers=nats://"+c.bus, "--set", "offsets.topic.replication.factor=1",
+			"--set", "transaction.state.log.replication.factor=1", "--set", "transaction.state.log.min.isr=1"))
 	}
 }
 
