@@ -440,6 +440,34 @@ func TestMarkersThatAreRefused(t *testing.T) {
 	}
 }
 
+// A marker that is sent once more, and comes when its producer's next transaction has begun, names the one before by its epoch
+// (KIP-890): it ends nothing, and readers of what is committed do not get past the transaction that is open.
+func TestAMarkerPastTheNextTransaction(t *testing.T) {
+	b := startBroker(t)
+	id := b.createTopic("a", 1)
+	b.coordinate()
+	c := b.dial()
+	read := func(when string, stable int64, want ...string) {
+		t.Helper()
+		p := &ask[*kmsg.FetchResponse](c, committed(12, 0, 1, fetchPartition{topic: "a"})).Topics[0].Partitions[0]
+		if got := readCommitted(t, p); !slices.Equal(got, want) || p.LastStableOffset != stable {
+			t.Errorf("%s: %q up to %d, want %q up to %d", when, got, p.LastStableOffset, want, stable)
+		}
+	}
+	c.wantErrors(txnProduce(12, "a", id, txnBatch(0, 0, "first")), nil)
+	first := end{epoch: 1, coordinator: 1, commit: true, version: 2}
+	c.mustMark(first, "a", 0)
+	c.wantErrors(txnProduce(12, "a", id, txnBatch(1, 0, "second")), nil)
+	if err := c.mark(first, "a", 0)[0]; err != kerr.InvalidProducerEpoch {
+		t.Errorf("the marker again: %v", err)
+	}
+	read("while the second is open", 2, "first")
+	c.mustMark(end{epoch: 2, coordinator: 1, version: 2}, "a", 0)
+	c.wantErrors(txnProduce(12, "a", id, txnBatch(2, 0, "third")), nil)
+	c.mustMark(end{epoch: 3, coordinator: 1, commit: true, version: 2}, "a", 0)
+	read("in the end", 6, "first", "third")
+}
+
 // TestTransactionsThroughFailover changes the leader between data and marker, with readers of what is committed at a follower.
 func TestTransactionsThroughFailover(t *testing.T) {
 	c := startMembers(t, 3, "transaction.partition.verification.enable", "false")

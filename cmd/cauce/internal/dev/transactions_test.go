@@ -134,7 +134,8 @@ func TestAProducerIsFenced(t *testing.T) {
 	c.expectCommitted("a", "b")
 }
 
-// TestATransactionThatIsLeftOpenIsAborted leaves a transaction to its timeout: readers get past it.
+// TestATransactionThatIsLeftOpenIsAborted leaves a transaction to its timeout: readers get past it, its producer cannot commit it when
+// it comes back, and another one of its transactional id can.
 func TestATransactionThatIsLeftOpenIsAborted(t *testing.T) {
 	c := transactional(t)
 	left := c.producer("left", kgo.TransactionTimeout(time.Second))
@@ -146,6 +147,12 @@ func TestATransactionThatIsLeftOpenIsAborted(t *testing.T) {
 	}
 	c.transact(c.producer("t"), "a", kgo.TryCommit)
 	c.expectCommitted("a")
+	err := left.EndTransaction(t.Context(), kgo.TryCommit)
+	if !errors.Is(err, kerr.InvalidTxnState) && !errors.Is(err, kerr.ProducerFenced) && !errors.Is(err, kerr.InvalidProducerEpoch) {
+		t.Errorf("commit of what was aborted: %v", err)
+	}
+	c.transact(c.producer("left"), "b", kgo.TryCommit)
+	c.expectCommitted("a", "b")
 }
 
 // TestTransactionsGoOnAfterARestart ends the node between data and commit.

@@ -168,6 +168,35 @@ func TestAnEndThatComesLateEndsNothing(t *testing.T) {
 	is(t, "late add", h.add("t", first, "b0"), kerr.ProducerFenced)
 }
 
+// TestALateAddBeginsNothingForGood: before KIP-890 an add that comes after the end has the epoch of the next transaction, and begins it.
+// The next end takes its partition along, and where none comes, that transaction has its time like any other.
+func TestALateAddBeginsNothingForGood(t *testing.T) {
+	h := newHarness(t)
+	p := h.mustInit("t")
+	commit := func() {
+		t.Helper()
+		_, code := h.end("t", p, true, false)
+		is(t, "commit", code, nil)
+	}
+	h.add("t", p, "a0")
+	commit()
+	is(t, "late, while the markers are written", h.add("t", p, "b0"), kerr.ConcurrentTransactions)
+	h.write()
+	is(t, "late, after them", h.add("t", p, "b0"), nil)
+	h.add("t", p, "a0")
+	commit()
+	if len(h.open) != 1 || len(h.open[0].Partitions) != 2 {
+		t.Errorf("markers %+v", h.open)
+	}
+	h.write()
+	is(t, "late, after the last transaction", h.add("t", p, "b0"), nil)
+	h.pass(testTimeoutMs * time.Millisecond)
+	h.expect("t", schema.PrepareAbort)
+	h.write()
+	h.expect("t", schema.CompleteAbort)
+	is(t, "who had not ended it", h.add("t", p, "a0"), kerr.ProducerFenced)
+}
+
 // TestALateMarkerCompletesNothing: what an earlier delivery reports is about the transaction that it was for.
 func TestALateMarkerCompletesNothing(t *testing.T) {
 	h := newHarness(t)
