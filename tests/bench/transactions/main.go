@@ -129,7 +129,11 @@ func (o *options) load(ctx context.Context, clients []*kgo.Client, length time.D
 	for i, client := range clients {
 		producing.Go(func() {
 			for due := time.Now(); due.Before(end) && ctx.Err() == nil; {
-				time.Sleep(time.Until(due))
+				select {
+				case <-time.After(time.Until(due)):
+				case <-ctx.Done():
+					return
+				}
 				if failed[i] = o.transact(ctx, client, whole, commits); failed[i] != nil {
 					return
 				}
