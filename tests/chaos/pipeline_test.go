@@ -33,6 +33,8 @@ const (
 	abortsOfAHundred  = 15 // transactions that are aborted on purpose
 	slowOfAHundred    = 8  // transactions that stay open for longer
 	mostSlow          = 2 * time.Second
+	cutsOfAHundred    = 6 // clients that end while they wait for their commit
+	mostWait          = 40 * time.Millisecond
 	zombiesOfAHundred = 40 // clients that go on when their successor, with the same transactional id, has begun
 )
 
@@ -198,6 +200,15 @@ func (l life) linger(d time.Duration) {
 	}
 }
 
+// patience is how long a client waits for its commit: at times it is gone before it hears of it, and whoever comes after it may be
+// there before the markers.
+func (l life) patience(ctx context.Context) (context.Context, context.CancelFunc) {
+	if l.oneOfAHundred(cutsOfAHundred) {
+		return context.WithTimeout(ctx, time.Duration(l.random.Int64N(int64(mostWait))))
+	}
+	return ctx, func() {}
+}
+
 func (l life) oneOfAHundred(n int) bool { return l.random.IntN(100) < n }
 
 func (p *pipeline) transactional(l life, more ...kgo.Opt) []kgo.Opt {
@@ -251,6 +262,8 @@ func (p *pipeline) payOnce(stopped context.Context, cl *kgo.Client, l life) erro
 		return errors.Join(cl.AbortBufferedRecords(ctx), cl.EndTransaction(ctx, kgo.TryAbort))
 	}
 	p.askCommit(t)
+	ctx, cancelEnd := l.patience(ctx)
+	defer cancelEnd()
 	if err := cl.EndTransaction(ctx, kgo.TryCommit); err != nil {
 		return fmt.Errorf("commit of %v: %w", t.ID, err)
 	}
@@ -336,6 +349,9 @@ func (p *pipeline) moveOnce(stopped context.Context, s *kgo.GroupTransactSession
 	commit := kgo.TransactionEndTry(writeErr == nil && !l.oneOfAHundred(abortsOfAHundred))
 	if commit {
 		p.askCommit(t)
+		var cancelEnd context.CancelFunc
+		ctx, cancelEnd = l.patience(ctx)
+		defer cancelEnd()
 	}
 	committed, err := s.End(ctx, commit)
 	switch {
