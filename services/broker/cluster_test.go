@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -38,6 +39,8 @@ type testCluster struct {
 	dirs    map[int32]string
 	second  map[int32]string // another log directory of some
 	changed chan struct{}    // closed and replaced with each change of the metadata
+	// deaf is set while no controller can be told of log directories that fail.
+	deaf atomic.Bool
 }
 
 // member is one broker that runs.
@@ -122,6 +125,9 @@ func (c *testCluster) start(id int32) {
 	c.members[id] = m
 	running.Go(func() {
 		failed <- s.watchLogDirs(ctx, func(_ context.Context, replicas []*controlpb.FailReplicasRequest_Topic) error {
+			if c.deaf.Load() {
+				return kerr.RequestTimedOut
+			}
 			c.failReplicas(id, replicas)
 			return nil
 		})

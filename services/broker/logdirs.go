@@ -22,15 +22,29 @@ const (
 // failReplicas has the controller take replicas of this node out of service (node.FailReplicas).
 type failReplicas func(ctx context.Context, failed []*controlpb.FailReplicasRequest_Topic) error
 
-// watchLogDirs tells the controller which replicas have failed with their log directory, until ctx ends or no directory is left.
+// watchLogDirs tells the controller which replicas have failed with their log directory, until ctx ends, no directory is left, or
+// no controller can be told for log.dir.failure.timeout.ms: clients would take this node for a leader that it is not any more.
 func (s *Service) watchLogDirs(ctx context.Context, report failReplicas) error {
+	limit := s.cfg.Static.DurationMs("log.dir.failure.timeout.ms")
+	var since time.Time // the first of the reports that failed in a row
 	for {
 		if err := s.everyDirFailed(); err != nil {
 			return err
 		}
 		var again <-chan time.Time
 		if failed := s.failedReplicas(); len(failed) > 0 {
-			if err := report(ctx, failed); err != nil && ctx.Err() == nil {
+			if since.IsZero() {
+				since = time.Now()
+			}
+			err := reportUntil(ctx, since.Add(limit), report, failed)
+			switch {
+			case err == nil:
+				since = time.Time{}
+			case ctx.Err() != nil:
+				return nil
+			case time.Since(since) >= limit:
+				return fmt.Errorf("no controller could be told of a failed log directory for %v (log.dir.failure.timeout.ms): %w", limit, err)
+			default:
 				s.log.Warn("replicas that failed are not reported yet", zap.Error(err))
 			}
 			again = time.After(reportPause) // there may be more
@@ -42,6 +56,12 @@ func (s *Service) watchLogDirs(ctx context.Context, report failReplicas) error {
 			return nil
 		}
 	}
+}
+
+func reportUntil(ctx context.Context, deadline time.Time, report failReplicas, failed []*controlpb.FailReplicasRequest_Topic) error {
+	ctx, cancel := context.WithDeadline(ctx, deadline)
+	defer cancel()
+	return report(ctx, failed)
 }
 
 // everyDirFailed is an error when no log directory is left.

@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -118,8 +119,8 @@ func (c *testCluster) describeDirs(node int32) (codes map[string]int16, topics m
 }
 
 // twoDirs is two nodes, the first with two log directories and a topic in each, both led by it.
-func twoDirs(t *testing.T) (c *testCluster, a, b metadata.TopicID) {
-	c = startMembers(t, 2)
+func twoDirs(t *testing.T, pairs ...string) (c *testCluster, a, b metadata.TopicID) {
+	c = startMembers(t, 2, pairs...)
 	c.stop(1)
 	c.second[1] = t.TempDir()
 	c.start(1)
@@ -133,6 +134,18 @@ func twoDirs(t *testing.T) (c *testCluster, a, b metadata.TopicID) {
 		}
 	}
 	return c, a, b
+}
+
+// A broker that can tell no controller of a failed log directory ends, after a while.
+func TestAFailedLogDirectoryThatNobodyIsToldOf(t *testing.T) {
+	c, _, _ := twoDirs(t, "log.dir.failure.timeout.ms", "300")
+	c.deaf.Store(true)
+	began := time.Now()
+	c.breakDir(1, c.dirOf(1, "a"))
+	err := <-c.members[1].failed
+	if !errors.Is(err, kerr.RequestTimedOut) || !strings.Contains(err.Error(), "log.dir.failure.timeout.ms") || time.Since(began) < 300*time.Millisecond {
+		t.Errorf("after %v: %v", time.Since(began), err)
+	}
 }
 
 // A log directory that fails takes its replicas out of service and nothing else. Once it is repaired, and empty, they come back

@@ -88,7 +88,6 @@ var unused = map[string]bool{
 	"kafka.metrics.reporters":                                     true,
 	"local.retention.bytes":                                       true,
 	"local.retention.ms":                                          true,
-	"log.dir.failure.timeout.ms":                                  true,
 	"log.local.retention.bytes":                                   true,
 	"log.local.retention.ms":                                      true,
 	"log.remote.copy.lag.bytes":                                   true,
