@@ -188,7 +188,7 @@ func (s *Service) Serve(n *node.Node, router *server.Router) {
 
 // apply follows the metadata.
 func (s *Service) apply(im *metadata.Image, d *metadata.Delta) {
-	s.throttle(im, d.ChangedConfigs)
+	s.followConfigs(im, d.ChangedConfigs)
 	s.parts.Apply(im, d)
 	if s.settled.Load() {
 		s.copies.Follow(append(slices.Clone(d.DeletedTopics), d.ChangedTopics...)...)

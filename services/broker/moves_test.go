@@ -61,8 +61,8 @@ func (c *testCluster) awaitPlace(node int32, topic, dir string) {
 	c.t.Fatalf("%s lies at %+v, want %s", topic, places, dir)
 }
 
-// setRate sets one of the limits of all nodes.
-func (c *testCluster) setRate(key, value string) {
+// setBrokerConfig sets a key of all nodes.
+func (c *testCluster) setBrokerConfig(key, value string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.commit(&metadatapb.Record{Record: &metadatapb.Record_Config{Config: &metadatapb.ConfigRecord{
@@ -113,7 +113,7 @@ func TestAMoveIsHeldUpCalledOffAndTakenUp(t *testing.T) {
 	c, a, _ := twoDirs(t)
 	dirA, dirB := c.dirOf(1, "a"), c.dirOf(1, "b")
 	hold := func() {
-		c.setRate("replica.alter.log.dirs.io.max.bytes.per.second", "0")
+		c.setBrokerConfig("replica.alter.log.dirs.io.max.bytes.per.second", "0")
 		c.members[1].throttles.moves.Record(1, nowMs())
 	}
 	hold()
@@ -138,7 +138,7 @@ func TestAMoveIsHeldUpCalledOffAndTakenUp(t *testing.T) {
 	}
 	c.stop(1)
 	c.elect(a, 2, 2)
-	c.setRate("replica.alter.log.dirs.io.max.bytes.per.second", "1000000")
+	c.setBrokerConfig("replica.alter.log.dirs.io.max.bytes.per.second", "1000000")
 	c.start(1)
 	c.awaitPlace(1, "a", dirB)
 	c.awaitISR(a, 1, 2)

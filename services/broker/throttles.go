@@ -22,8 +22,8 @@ func newThrottles(v configkeys.Values) throttles {
 	}
 }
 
-// throttle follows the node's limits, if they have changed.
-func (s *Service) throttle(im *metadata.Image, changed []metadata.Resource) {
+// followConfigs follows the node's limits and the number of its fetchers, if they have changed.
+func (s *Service) followConfigs(im *metadata.Image, changed []metadata.Resource) {
 	own := strconv.Itoa(int(s.cfg.NodeID))
 	if !slices.ContainsFunc(changed, func(r metadata.Resource) bool {
 		return r.Type == metadata.BrokerConfig && (r.Name == "" || r.Name == own)
@@ -43,4 +43,5 @@ func (s *Service) throttle(im *metadata.Image, changed []metadata.Resource) {
 		}
 		q.SetLimit(limit)
 	}
+	s.copies.SetFetchers(layers.Values().Int("num.replica.fetchers"))
 }

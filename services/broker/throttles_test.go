@@ -10,7 +10,7 @@ import (
 
 // exhaust sets a limit and takes all of it.
 func (c *testCluster) exhaust(key string, node int32) {
-	c.setRate(key, "0")
+	c.setBrokerConfig(key, "0")
 	m := c.members[node]
 	m.throttles.leader.Record(1, nowMs())
 	m.throttles.follower.Record(1, nowMs())
@@ -49,7 +49,7 @@ func TestLeaderThrottle(t *testing.T) {
 		t.Error("the limit holds for a replica in sync")
 	}
 	c.elect(id, 1, 1)
-	c.setRate("leader.replication.throttled.rate", "9223372036854775807")
+	c.setBrokerConfig("leader.replication.throttled.rate", "9223372036854775807")
 	if fetched(id) == 0 {
 		t.Error("nothing comes after the limit has gone")
 	}
@@ -70,7 +70,7 @@ func TestFollowerThrottle(t *testing.T) {
 			}
 		}
 	}
-	c.setRate("follower.replication.throttled.rate", "0")
+	c.setBrokerConfig("follower.replication.throttled.rate", "0")
 	c.start(2)
 	c.awaitISR(free, 1, 2)
 	end := func() int64 {
@@ -89,6 +89,6 @@ func TestFollowerThrottle(t *testing.T) {
 	if got := end(); got == 0 || got == n {
 		t.Errorf("%d of %d records came beyond the limit", got, n)
 	}
-	c.setRate("follower.replication.throttled.rate", "1000000")
+	c.setBrokerConfig("follower.replication.throttled.rate", "1000000")
 	c.awaitISR(id, 1, 2)
 }

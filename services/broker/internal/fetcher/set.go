@@ -6,6 +6,7 @@ package fetcher
 
 import (
 	"context"
+	"maps"
 	"sync"
 	"time"
 
@@ -23,7 +24,7 @@ type Config struct {
 	NodeEpoch func() int64
 	// Listener is inter.broker.listener.name; empty for the leaders' first one without encryption and authentication.
 	Listener          string
-	Fetchers          int           // num.replica.fetchers
+	Fetchers          int           // num.replica.fetchers, until SetFetchers
 	MinBytes          int32         // replica.fetch.min.bytes
 	MaxWait           time.Duration // replica.fetch.wait.max.ms
 	MaxBytes          int32         // replica.fetch.response.max.bytes
@@ -43,7 +44,7 @@ type key struct {
 // source is one connection to a leader.
 type source struct {
 	leader int32
-	lane   int // below Config.Fetchers
+	lane   int // below Set.lanes
 }
 
 // assignment is what is fetched of one partition.
@@ -63,13 +64,14 @@ type Set struct {
 
 	mu       sync.Mutex
 	closed   bool
+	lanes    int // fetchers of each leader
 	assigned map[key]assignment
 	fetchers map[source]*fetcher
 }
 
 // New makes a Set that follows nothing. Close must be called.
 func New(cfg Config, parts *partition.Set) *Set {
-	s := &Set{cfg: cfg, parts: parts, assigned: map[key]assignment{}, fetchers: map[source]*fetcher{}}
+	s := &Set{cfg: cfg, parts: parts, lanes: max(cfg.Fetchers, 1), assigned: map[key]assignment{}, fetchers: map[source]*fetcher{}}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	return s
 }
@@ -100,12 +102,31 @@ func (s *Set) Follow(topics ...*metadata.Topic) {
 			s.assign(key{t.ID, p.ID}, here)
 		}
 	}
+	s.endIdle()
+}
+
+// endIdle stops fetchers that have nothing to fetch any more. mu is held.
+func (s *Set) endIdle() {
 	for from, f := range s.fetchers {
 		if f.partitions == 0 {
 			f.stop()
 			delete(s.fetchers, from)
 		}
 	}
+}
+
+// SetFetchers changes how many fetchers there are for each leader, and deals the partitions out anew.
+func (s *Set) SetFetchers(n int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if n = max(n, 1); s.closed || n == s.lanes {
+		return
+	}
+	s.lanes = n
+	for k, a := range maps.Clone(s.assigned) {
+		s.assign(k, a.partition)
+	}
+	s.endIdle()
 }
 
 // FollowAll is Follow for all topics.
@@ -153,7 +174,7 @@ func (s *Set) wanted(k key, p *partition.Partition) (assignment, bool) {
 	for _, b := range k.topic {
 		hash = hash*31 + uint32(b)
 	}
-	return assignment{p, state.LeaderEpoch, source{state.Leader, int(hash % uint32(max(s.cfg.Fetchers, 1)))}}, true
+	return assignment{p, state.LeaderEpoch, source{state.Leader, int(hash % uint32(s.lanes))}}, true
 }
 
 // start begins a fetcher. mu is held.
