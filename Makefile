@@ -86,7 +86,7 @@ e2e-programs: build ## Run the programs against each other as processes
 
 .PHONY: compose-e2e
 compose-e2e: images ## Start the stack of deploy/compose with its real images and use it from outside
-	cd tests && go test -count=1 -timeout 30m -v -tags compose ./e2e/compose
+	cd tests && go test -count=1 -timeout 60m -v -tags compose ./e2e/compose
 
 .PHONY: chaos
 chaos: build ## Kill, freeze, cut and fill while a checker watches: SEEDS schedules of faults from SEED on

@@ -33,9 +33,15 @@ func create(t *testing.T, admin *kadm.Client, topic string, replicas int) {
 	}
 }
 
+// clientOptions are those of every client of the stack's external listeners, and more. The engine's proxy of a published port accepts
+// connections while the container behind it ends, and closes them at once.
+func clientOptions(more ...kgo.Opt) []kgo.Opt {
+	return append([]kgo.Opt{kgo.SeedBrokers(external...), kgo.MetadataMinAge(100 * time.Millisecond), kgo.AlwaysRetryEOF()}, more...)
+}
+
 func connect(t *testing.T, options ...kgo.Opt) *kgo.Client {
 	t.Helper()
-	client, err := kgo.NewClient(append([]kgo.Opt{kgo.SeedBrokers(external...), kgo.MetadataMinAge(100 * time.Millisecond)}, options...)...)
+	client, err := kgo.NewClient(clientOptions(options...)...)
 	if err != nil {
 		t.Fatal(err)
 	}

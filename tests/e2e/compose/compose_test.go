@@ -110,7 +110,7 @@ func TestStack(t *testing.T) {
 	})
 	t.Run("an alert tells of a broker that is down", func(t *testing.T) {
 		compose(t, "stop", "broker-3")
-		fires(t, "ProgramDown", "broker-3")
+		fires(t, "ProgramDown", `instance="broker-3"`)
 		compose(t, "start", "broker-3")
 		healthy(t, "broker-3")
 		eventually(t, "the alert is over", func(ctx context.Context) error {

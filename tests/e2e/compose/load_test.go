@@ -102,7 +102,7 @@ func (l *load) fail(format string, args ...any) {
 
 // client connects as [connect] does, for a goroutine that the load owns.
 func (l *load) client(options ...kgo.Opt) *kgo.Client {
-	client, err := kgo.NewClient(append([]kgo.Opt{kgo.SeedBrokers(external...), kgo.MetadataMinAge(100 * time.Millisecond)}, options...)...)
+	client, err := kgo.NewClient(clientOptions(options...)...)
 	if err != nil {
 		l.fail("%v", err)
 		return nil

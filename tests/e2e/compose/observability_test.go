@@ -106,11 +106,11 @@ func alerts(t *testing.T) {
 // alertsWithin is how long an alert may take that looks at minutes and waits for one more.
 const alertsWithin = 4 * time.Minute
 
-// fires waits until an alert is firing for an instance, "" for one that is about no instance.
-func fires(t *testing.T, alert, instance string) {
+// fires waits until an alert with these labels is firing.
+func fires(t *testing.T, alert, labels string) {
 	t.Helper()
 	err := retry.Until(t.Context(), alertsWithin, func(ctx context.Context) error {
-		samples, err := query(ctx, `ALERTS{alertstate="firing", alertname="`+alert+`", instance="`+instance+`"}`)
+		samples, err := query(ctx, `ALERTS{alertstate="firing", alertname="`+alert+`", `+labels+`}`)
 		if err == nil && len(samples) == 0 {
 			err = fmt.Errorf("it does not")
 		}
