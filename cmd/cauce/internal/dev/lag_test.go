@@ -3,6 +3,8 @@ package dev
 import (
 	"io"
 	"net/http"
+	"os"
+	"os/exec"
 	"strings"
 	"testing"
 	"time"
@@ -59,6 +61,61 @@ func TestLagIsAMetric(t *testing.T) {
 		}
 		wants = wants[1:]
 	}
+}
+
+// TestWhyNamesTheTransactionThatHoldsAGroup has a consumer of committed records wait behind an open transaction.
+func TestWhyNamesTheTransactionThatHoldsAGroup(t *testing.T) {
+	c := start(t, values(t, t.TempDir(), "offsets.topic.num.partitions", "4", "offsets.topic.replication.factor", "1",
+		"transaction.state.log.replication.factor", "1", "transaction.state.log.min.isr", "1", "group.initial.rebalance.delay.ms", "0"))
+	c.createTopic("payments", 1, nil)
+	c.produce("payments", 10, func(int) []byte { return []byte("v") })
+	open := c.client(kgo.TransactionalID("hangs"), kgo.DefaultProduceTopic("payments"))
+	defer open.Close()
+	if err := open.BeginTransaction(); err != nil {
+		t.Fatal(err)
+	}
+	if err := open.ProduceSync(t.Context(), kgo.StringRecord("unseen")).FirstErr(); err != nil {
+		t.Fatal(err)
+	}
+	member := c.client(kgo.ConsumerGroup("shop"), kgo.ConsumeTopics("payments"), kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.DisableAutoCommit())
+	defer member.Close()
+	for seen := 0; seen < 10; {
+		fetches := member.PollFetches(t.Context())
+		if err := fetches.Err(); err != nil {
+			t.Fatal(err)
+		}
+		seen += fetches.NumRecords()
+	}
+	if err := member.CommitUncommittedOffsets(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	out := c.command("group", "why", "shop", "--interval", "200ms")
+	for _, want := range []string{
+		"shop is HUNG_TXN\n", "payments:0", "the last stable offset 10, before 1 more", `transactional id "hangs" (producer `, "try: cauce txn abort hangs\n",
+	} {
+		if !strings.Contains(out, want) {
+			t.Errorf("it does not say %q:\n%s", want, out)
+		}
+	}
+	if out := c.command("txn", "abort", "hangs"); !strings.Contains(out, "aborted") {
+		t.Errorf("what it says to try does: %s", out)
+	}
+}
+
+// command runs this program's command line against the cluster and returns what it prints.
+func (c *cluster) command(args ...string) string {
+	c.t.Helper()
+	executable, err := os.Executable()
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	cmd := exec.CommandContext(c.t.Context(), executable, append(args, "-b", c.Bootstrap)...)
+	cmd.Env = append(os.Environ(), "DEV_TEST_AS_PROGRAM=1")
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		c.t.Fatalf("%v: %v: %s", args, err, out)
+	}
+	return string(out)
 }
 
 // consumerGroups are the series about groups.

@@ -2,6 +2,7 @@ package group
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -14,6 +15,7 @@ import (
 	"github.com/cauce-stream/cauce/cmd/cauce/internal/cli/group/snapshot"
 	"github.com/cauce-stream/cauce/cmd/cauce/internal/cli/output"
 	"github.com/cauce-stream/cauce/cmd/cauce/internal/cli/session"
+	"github.com/cauce-stream/cauce/cmd/cauce/internal/cli/txn/ledger"
 )
 
 const (
@@ -32,11 +34,13 @@ func why(s *session.Session) *cobra.Command {
 		Use:   "why GROUP",
 		Short: "Say what holds a group up",
 		Long: `Look at a group twice and say what holds it up: a coordinator that does not serve, no members, a rebalance and
-who it waits for, partitions without an owner, lag that grows while nothing is committed, offsets out of range.
+who it waits for, partitions without an owner, lag that grows while nothing is committed, offsets out of range,
+a transaction that holds the last stable offset, with what ends it.
 
-  OK       it consumes
-  WARNING  something is not as it should be, or it falls behind
-  STALLED  partitions are not consumed, and will not be by waiting`,
+  OK        it consumes
+  WARNING   something is not as it should be, or it falls behind
+  STALLED   partitions are not consumed, and will not be by waiting
+  HUNG_TXN  an open transaction holds the last stable offset: consumers of committed records cannot go on`,
 		Example: `  cauce group why orders-app
   cauce group why orders-app --interval 30s -o json`,
 		Args: cobra.ExactArgs(1),
@@ -78,7 +82,27 @@ func explain(ctx context.Context, s *session.Session, id string, interval time.D
 	if err != nil {
 		return err
 	}
+	if held := diagnosis.Held(before, after); len(held) > 0 {
+		if after.Holding, err = holding(ctx, s, client, held); err != nil {
+			fmt.Fprintln(s.Err, "cauce: who holds the last stable offset:", err)
+		}
+	}
 	return printReport(s, diagnosis.Of(before, after, interval))
+}
+
+// holding are the transactions that partitions have open. What could be found out is there also with an error.
+func holding(ctx context.Context, s *session.Session, client *kgo.Client, partitions kadm.TopicsSet) ([]diagnosis.Holder, error) {
+	ctx, cancel := s.Bounded(ctx)
+	defer cancel()
+	open, err := ledger.OpenOn(ctx, kadm.NewClient(client), partitions)
+	if len(open) == 0 {
+		return nil, err
+	}
+	known, fault := ledger.ByProducer(ctx, client, open)
+	if fault != nil {
+		return nil, errors.Join(err, fault) // without the coordinators' answers everything would seem to hang
+	}
+	return diagnosis.Holders(open, known, time.Now()), err
 }
 
 func sample(ctx context.Context, s *session.Session, admin *kadm.Client, id string) (diagnosis.Sample, error) {

@@ -15,6 +15,7 @@ import (
 	"github.com/cauce-stream/cauce/cmd/cauce/internal/cli/exit"
 	"github.com/cauce-stream/cauce/cmd/cauce/internal/cli/output"
 	"github.com/cauce-stream/cauce/cmd/cauce/internal/cli/session"
+	"github.com/cauce-stream/cauce/cmd/cauce/internal/cli/txn/ledger"
 )
 
 // abortRetry is the pause before a coordinator is asked again whether a transaction is aborted.
@@ -95,7 +96,7 @@ func (a *abortion) run(ctx context.Context, args []string) error {
 
 // fence takes a transactional id over, which has its coordinator abort what is open, and returns when that is done.
 func fence(ctx context.Context, client *kgo.Client, id string) (aborted, error) {
-	found, err := loadDetails(ctx, client, id)
+	found, err := ledger.Describe(ctx, client, id)
 	if err != nil {
 		return aborted{}, err
 	}

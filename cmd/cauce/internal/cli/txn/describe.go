@@ -12,6 +12,7 @@ import (
 
 	"github.com/cauce-stream/cauce/cmd/cauce/internal/cli/output"
 	"github.com/cauce-stream/cauce/cmd/cauce/internal/cli/session"
+	"github.com/cauce-stream/cauce/cmd/cauce/internal/cli/txn/ledger"
 )
 
 func describe(s *session.Session) *cobra.Command {
@@ -30,28 +31,28 @@ decided these are the partitions that have no marker yet.`,
 			defer client.Close()
 			ctx, cancel := s.Bounded(cmd.Context())
 			defer cancel()
-			found, err := loadDetails(ctx, client, ids...)
+			found, err := ledger.Describe(ctx, client, ids...)
 			return errors.Join(printDetails(s, found, time.Now()), err)
 		},
 	}
 }
 
-func printDetails(s *session.Session, found []transaction, now time.Time) error {
+func printDetails(s *session.Session, found []ledger.Transaction, now time.Time) error {
 	if s.Format == output.JSON {
 		return output.WriteJSON(s.Out, found)
 	}
-	for i, t := range found {
+	for i := range found {
 		if i > 0 {
 			fmt.Fprintln(s.Out)
 		}
-		if err := t.write(s.Out, now); err != nil {
+		if err := write(s.Out, &found[i], now); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (t *transaction) write(w io.Writer, now time.Time) error {
+func write(w io.Writer, t *ledger.Transaction, now time.Time) error {
 	table := output.NewTable(output.Left(""), output.Left(""))
 	table.Row("Transactional id", t.ID)
 	table.Row("State", t.State)

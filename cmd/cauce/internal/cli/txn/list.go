@@ -15,6 +15,7 @@ import (
 	"github.com/cauce-stream/cauce/cmd/cauce/internal/cli/exit"
 	"github.com/cauce-stream/cauce/cmd/cauce/internal/cli/output"
 	"github.com/cauce-stream/cauce/cmd/cauce/internal/cli/session"
+	"github.com/cauce-stream/cauce/cmd/cauce/internal/cli/txn/ledger"
 )
 
 type listing struct {
@@ -73,8 +74,8 @@ func (l *listing) run(ctx context.Context, pattern string) error {
 	defer client.Close()
 	ctx, cancel := l.session.Bounded(ctx)
 	defer cancel()
-	all, err := load(ctx, client, req)
-	found := slices.DeleteFunc(all, func(t transaction) bool { match, _ := path.Match(pattern, t.ID); return !match })
+	all, err := ledger.List(ctx, client, req)
+	found := slices.DeleteFunc(all, func(t ledger.Transaction) bool { match, _ := path.Match(pattern, t.ID); return !match })
 	return errors.Join(l.print(found), err)
 }
 
@@ -86,7 +87,7 @@ type listed struct {
 	ProducerID  int64  `json:"producer_id"`
 }
 
-func (l *listing) print(found []transaction) error {
+func (l *listing) print(found []ledger.Transaction) error {
 	if l.quiet && l.session.Format == output.Tabular {
 		for _, t := range found {
 			if _, err := fmt.Fprintln(l.session.Out, t.ID); err != nil {

@@ -26,9 +26,10 @@ const (
 	OK      Judgement = iota // it consumes
 	Warning                  // something is not as it should be, or it falls behind
 	Stalled                  // it does not consume, and will not by waiting
+	HungTxn                  // it cannot consume: a transaction holds the last stable offset
 )
 
-func (j Judgement) String() string { return [...]string{"OK", "WARNING", "STALLED"}[j] }
+func (j Judgement) String() string { return [...]string{"OK", "WARNING", "STALLED", "HUNG_TXN"}[j] }
 
 // MarshalText writes the judgement as a word.
 func (j Judgement) MarshalText() ([]byte, error) { return []byte(j.String()), nil }
@@ -37,6 +38,8 @@ func (j Judgement) MarshalText() ([]byte, error) { return []byte(j.String()), ni
 type Sample struct {
 	Group   snapshot.Group
 	Offsets []snapshot.Offset
+	// Holding are the transactions that the partitions of Held have open, if they were asked for.
+	Holding []Holder
 }
 
 // Report is what was found. Its judgement is the worst of the findings, which are in order, the worst first.
@@ -80,10 +83,7 @@ func OfFault(group string, err error) (Report, bool) {
 
 // Of judges a group by two samples, taken apart from each other.
 func Of(before, after Sample, apart time.Duration) Report {
-	j := judge{before: before, after: after, apart: apart, earlier: make(map[partition]snapshot.Offset, len(before.Offsets))}
-	for _, o := range before.Offsets {
-		j.earlier[partition{o.Topic, o.Partition}] = o
-	}
+	j := judge{before: before, after: after, apart: apart, earlier: index(before.Offsets)}
 	if len(after.Group.Members) == 0 {
 		j.noMembers()
 		return report(after.Group.ID, j.findings)

@@ -44,7 +44,7 @@ func at(id int32, committed, start, end int64) snapshot.Offset {
 	if committed >= 0 && end >= 0 {
 		lag = max(0, end-committed)
 	}
-	return snapshot.Offset{Topic: "t", Partition: id, Committed: committed, Start: start, End: end, Lag: lag, Subscribed: true, Member: "m1", ClientID: "app", Host: "/h"}
+	return snapshot.Offset{Topic: "t", Partition: id, Committed: committed, Start: start, End: end, Stable: end, Lag: lag, Subscribed: true, Member: "m1", ClientID: "app", Host: "/h"}
 }
 
 func free(o snapshot.Offset) snapshot.Offset {
@@ -57,7 +57,9 @@ func unsubscribed(o snapshot.Offset) snapshot.Offset {
 	return free(o)
 }
 
-func sample(g snapshot.Group, offsets ...snapshot.Offset) Sample { return Sample{g, offsets} }
+func sample(g snapshot.Group, offsets ...snapshot.Offset) Sample {
+	return Sample{Group: g, Offsets: offsets}
+}
 
 func TestOf(t *testing.T) {
 	well := at(1, 10, 0, 10)

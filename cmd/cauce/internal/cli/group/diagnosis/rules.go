@@ -111,6 +111,8 @@ func (j *judge) offset(o snapshot.Offset) {
 			j.find(Warning, where, "nothing was committed yet, and %d records are there", o.End-o.Start)
 		}
 	case !ok || before.Committed < 0 || before.End < 0 || o.Lag == 0:
+	case held(before, o):
+		j.heldBy(o)
 	case o.Committed < before.Committed:
 		j.find(Warning, where, "the committed offset went back from %d to %d", before.Committed, o.Committed)
 	case o.Committed == before.Committed && o.Lag > before.Lag:

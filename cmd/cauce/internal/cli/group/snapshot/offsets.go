@@ -18,8 +18,9 @@ type Offset struct {
 	Metadata    string `json:"metadata"`     // what the member wrote beside the offset
 	Start       int64  `json:"start_offset"`
 	End         int64  `json:"end_offset"`
-	Lag         int64  `json:"lag"`        // from Committed to End; -1 while either is unknown
-	Subscribed  bool   `json:"subscribed"` // whether a member subscribes to the topic
+	Stable      int64  `json:"last_stable_offset"` // how far consumers of committed records can read
+	Lag         int64  `json:"lag"`                // from Committed to End; -1 while either is unknown
+	Subscribed  bool   `json:"subscribed"`         // whether a member subscribes to the topic
 	// Member is who owns the partition, "" if nobody does.
 	Member   string `json:"member_id"`
 	ClientID string `json:"client_id"`
@@ -102,10 +103,11 @@ func withBounds(ctx context.Context, admin *kadm.Client, all map[key]Offset, sub
 	}
 	names := slices.Sorted(maps.Keys(topics))
 	starts, _ := admin.ListStartOffsets(ctx, names...)
+	stables, _ := admin.ListCommittedOffsets(ctx, names...) // first, so that it is not after the end
 	ends, _ := admin.ListEndOffsets(ctx, names...)
 	for k, o := range all {
 		o.Topic, o.Partition, o.Subscribed = k.topic, k.partition, subscribed[k.topic]
-		o.Start, o.End, o.Lag = bound(starts, k), bound(ends, k), -1
+		o.Start, o.End, o.Stable, o.Lag = bound(starts, k), bound(ends, k), bound(stables, k), -1
 		if o.Committed >= 0 && o.End >= 0 {
 			o.Lag = max(0, o.End-o.Committed)
 		}
