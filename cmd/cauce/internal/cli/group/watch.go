@@ -6,8 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"os"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -15,15 +13,13 @@ import (
 	"github.com/cauce-stream/cauce/cmd/cauce/internal/cli/exit"
 	"github.com/cauce-stream/cauce/cmd/cauce/internal/cli/output"
 	"github.com/cauce-stream/cauce/cmd/cauce/internal/cli/session"
+	"github.com/cauce-stream/cauce/cmd/cauce/internal/cli/terminal"
 )
 
 const (
 	watchDefault = 2 * time.Second
 	watchMin     = 100 * time.Millisecond
 )
-
-// clear moves a terminal's cursor home and empties the screen.
-const clear = "\x1b[H\x1b[2J"
 
 // watch shows a result once, or again and again until the context ends.
 type watch struct {
@@ -88,8 +84,8 @@ func (w *watch) show(s *session.Session, frame []byte, fault error) error {
 			shown.WriteByte('\n')
 		}
 	default:
-		if terminal(s.Out) {
-			shown.WriteString(clear)
+		if terminal.Is(s.Out) {
+			shown.WriteString(terminal.Clear)
 		}
 		fmt.Fprintf(&shown, "%s, every %s\n\n%s\n", time.Now().Format(time.DateTime), w.every, frame)
 	}
@@ -100,13 +96,4 @@ func (w *watch) show(s *session.Session, frame []byte, fault error) error {
 		fmt.Fprintln(s.Err, "cauce:", fault)
 	}
 	return nil
-}
-
-func terminal(w io.Writer) bool {
-	file, ok := w.(*os.File)
-	if !ok {
-		return false
-	}
-	info, err := file.Stat()
-	return err == nil && info.Mode()&os.ModeCharDevice != 0
 }

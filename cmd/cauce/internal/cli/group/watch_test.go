@@ -12,6 +12,7 @@ import (
 
 	"github.com/cauce-stream/cauce/cmd/cauce/internal/cli/output"
 	"github.com/cauce-stream/cauce/cmd/cauce/internal/cli/session"
+	"github.com/cauce-stream/cauce/cmd/cauce/internal/cli/terminal"
 )
 
 // TestWatch sees a result again and again, a fault in between, and the end by interruption.
@@ -39,7 +40,7 @@ func TestWatch(t *testing.T) {
 		if want := []time.Duration{0, 3 * time.Second, 6 * time.Second, 9 * time.Second}; err != nil || fmt.Sprint(at) != fmt.Sprint(want) {
 			t.Errorf("%v, drawn at %v, want %v", err, at, want)
 		}
-		if got := out.String(); !strings.Contains(got, "frame 1\n") || !strings.Contains(got, "frame 3\n") || strings.Contains(got, "frame 4") || strings.Contains(got, clear) {
+		if got := out.String(); !strings.Contains(got, "frame 1\n") || !strings.Contains(got, "frame 3\n") || strings.Contains(got, "frame 4") || strings.Contains(got, terminal.Clear) {
 			t.Errorf("printed %q", got)
 		}
 		if errs.String() != "cauce: coordinator moves\n" {
