@@ -23,6 +23,7 @@ import (
 	"github.com/cauce-stream/cauce/cmd/cauce/internal/cli/produce"
 	"github.com/cauce-stream/cauce/cmd/cauce/internal/cli/quorum"
 	"github.com/cauce-stream/cauce/cmd/cauce/internal/cli/session"
+	"github.com/cauce-stream/cauce/cmd/cauce/internal/cli/top"
 	"github.com/cauce-stream/cauce/cmd/cauce/internal/cli/topic"
 	"github.com/cauce-stream/cauce/cmd/cauce/internal/cli/trace"
 	"github.com/cauce-stream/cauce/cmd/cauce/internal/cli/txn"
@@ -73,7 +74,7 @@ func newRoot(s *session.Session) *cobra.Command {
 	root.SetErr(s.Err)
 	root.SetUsageTemplate(usageTemplate)
 	addGroup(root, "Topics and records", topic.Command(s), produce.Command(s), consume.Command(s), bench.Command(s))
-	addGroup(root, "Cluster", cluster.Command(s), node.Command(s), partition.Command(s), quorum.Command(s), group.Command(s), txn.Command(s), configs.Command(s), trace.Command(s))
+	addGroup(root, "Cluster", cluster.Command(s), node.Command(s), partition.Command(s), quorum.Command(s), group.Command(s), txn.Command(s), configs.Command(s), top.Command(s), trace.Command(s))
 	addGroup(root, "Server", dev.Command(s), plugins.Command(s), logfiles.Command(s))
 	root.AddCommand(versionCommand(s))
 	root.InitDefaultHelpCmd()

@@ -141,6 +141,8 @@ var volatile = []struct {
 	{regexp.MustCompile(`"port": \d+`), `"port": PORT`},
 	{regexp.MustCompile(`"timestamp":\d{13}`), `"timestamp":MS`},
 	{regexp.MustCompile(`"seconds": [0-9.e-]+`), `"seconds": S`},
+	{regexp.MustCompile(`"at": "[^"]+"`), `"at": "TIME"`},
+	{regexp.MustCompile(`(?m)^\d\d:\d\d:\d\d  `), `TIME  `},
 }
 
 func settle(text string) string {

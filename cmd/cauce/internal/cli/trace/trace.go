@@ -44,7 +44,7 @@ func Command(s *session.Session) *cobra.Command {
 		Long: `Draw a trace as a waterfall: what each service did for one request, when, and for how long. Traces come from
 Jaeger's query API. Logs name the trace that they belong to.`,
 		Example: `  cauce trace 4bf92f3577b34da6a3ce929d0e0e4736
-  cauce trace --last --service broker-1
+  cauce trace --last --service cauce-broker
   cauce trace --last -o json --jaeger http://jaeger:16686`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error { return t.run(cmd, args) },
