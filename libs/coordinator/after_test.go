@@ -1,6 +1,7 @@
 package coordinator
 
 import (
+	"go.opentelemetry.io/otel/trace"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -38,7 +39,7 @@ func TestJobsWaitForTheLog(t *testing.T) {
 		expect("first")
 		time.Sleep(2 * time.Second)
 		expect("second", "third")
-		w.r.Run(shardID, func(m *kv, _ time.Time) Step { return Step{Producer: NoProducer, After: []any{"nothing to wait for"}} })
+		w.r.Run(trace.SpanContext{}, shardID, func(m *kv, _ time.Time) Step { return Step{Producer: NoProducer, After: []any{"nothing to wait for"}} })
 		expect("nothing to wait for")
 
 		w.log.setPlan(failing(kerr.UnknownServerError)) // for good

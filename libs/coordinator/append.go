@@ -6,8 +6,6 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
-	"go.opentelemetry.io/otel/attribute"
-	"go.opentelemetry.io/otel/codes"
 	"go.opentelemetry.io/otel/trace"
 	"go.uber.org/zap"
 
@@ -33,6 +31,7 @@ type batch struct {
 	producer Producer
 	steps    int
 	position int64 // of its last step
+	origins
 }
 
 func (b *batch) isFence() bool { return b.builder == nil && b.marker == nil }
@@ -40,7 +39,9 @@ func (b *batch) isFence() bool { return b.builder == nil && b.marker == nil }
 // enqueue adds a step's records to the last batch that waits, if they may share it. mu is held.
 func (s *shard[M]) enqueue(step *Step, now time.Time) {
 	if step.Marker != nil {
-		s.queue.push(&batch{marker: step.Marker, producer: step.Producer, steps: 1, position: s.position})
+		b := &batch{marker: step.Marker, producer: step.Producer, steps: 1, position: s.position}
+		b.Add(s.origin)
+		s.queue.push(b)
 		s.signal()
 		return
 	}
@@ -66,6 +67,7 @@ func (s *shard[M]) enqueue(step *Step, now time.Time) {
 	s.pendingBytes += b.builder.Size() - before
 	b.steps++
 	b.position = s.position
+	b.Add(s.origin)
 	s.signal()
 }
 
@@ -173,16 +175,16 @@ func (s *shard[M]) append(ctx context.Context, b *batch) error {
 	}
 	s.r.metrics.batchBytes.Observe(float64(len(built)))
 	began := time.Now()
-	_, err = s.send(ctx, built)
+	_, err = s.send(ctx, built, &b.origins)
 	s.r.metrics.append.Observe(time.Since(began).Seconds())
 	return err
 }
 
 // send appends one batch under a sequence of its own, again and again as long as that may help.
-func (s *shard[M]) send(ctx context.Context, built record.Batch) (offset int64, err error) {
+func (s *shard[M]) send(ctx context.Context, built record.Batch, from *origins) (offset int64, err error) {
 	s.sequence++
 	for failures := 0; ; failures++ {
-		offset, err = s.attempt(ctx, built)
+		offset, err = s.attempt(ctx, built, from)
 		if err == nil || ctx.Err() != nil || judge(err) != again {
 			return offset, err
 		}
@@ -196,8 +198,8 @@ func (s *shard[M]) send(ctx context.Context, built record.Batch) (offset int64, 
 	}
 }
 
-func (s *shard[M]) attempt(ctx context.Context, built record.Batch) (int64, error) {
-	ctx, span := s.span(ctx, "append")
+func (s *shard[M]) attempt(ctx context.Context, built record.Batch, from *origins) (int64, error) {
+	ctx, span := s.appendSpan(ctx, from)
 	offset, err := s.r.deps.Log.Append(ctx, s.id, s.epoch, s.sequence, built)
 	end(span, err)
 	return offset, err
@@ -217,7 +219,7 @@ func (s *shard[M]) commit(b *batch) {
 		s.ticksAt = now.Add(min(late, maxGrace))
 	}
 	s.inFlight = nil
-	s.committed = b.position
+	s.committed, s.carrier = b.position, b.carrier
 	s.recycle(b)
 	ready := s.ready(room[:0], now)
 	s.arm(now)
@@ -234,6 +236,8 @@ func (s *shard[M]) recycle(b *batch) {
 	if len(s.spare) < maxSpares && b.builder.Size() <= maxSpareBytes {
 		b.builder.Reset()
 		b.steps = 0
+		b.Reset()
+		b.carrier = trace.SpanContext{}
 		s.spare = append(s.spare, b)
 	}
 }
@@ -273,24 +277,4 @@ func (s *shard[M]) refuse(b *batch, err error) {
 	}
 	s.log.Error("the log refuses a batch", zap.Int("bytes", bytes), zap.Int("steps", b.steps), zap.Error(err))
 	s.r.metrics.refusedBatches.Inc()
-}
-
-// span begins a span when somebody looks at spans; else it is nil.
-func (s *shard[M]) span(ctx context.Context, what string) (context.Context, trace.Span) {
-	if s.r.tracer == nil {
-		return ctx, nil
-	}
-	return s.r.tracer.Start(ctx, s.r.cfg.Name+" shard "+what, trace.WithAttributes(
-		attribute.Int("cauce.shard", int(s.id)), attribute.Int("cauce.shard.epoch", int(s.epoch))))
-}
-
-func end(span trace.Span, err error) {
-	if span == nil {
-		return
-	}
-	if err != nil {
-		span.RecordError(err)
-		span.SetStatus(codes.Error, err.Error())
-	}
-	span.End()
 }

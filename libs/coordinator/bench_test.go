@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"go.opentelemetry.io/otel/trace"
 	"go.uber.org/zap"
 
 	"github.com/cauce-stream/cauce/libs/record"
@@ -44,7 +45,7 @@ func startIdle(t testing.TB, records ...Record) *Runtime[*idle] {
 	t.Cleanup(r.Close)
 	r.Own(0, 1)
 	for loaded := false; !loaded; {
-		loaded = r.Run(0, func(*idle, time.Time) Step { return Step{Producer: NoProducer} })
+		loaded = r.Run(trace.SpanContext{}, 0, func(*idle, time.Time) Step { return Step{Producer: NoProducer} })
 	}
 	return r
 }
@@ -53,7 +54,7 @@ func TestAnOperationWithoutRecordsAllocatesNothing(t *testing.T) {
 	r := startIdle(t)
 	answered := 0
 	done := func(any, error) { answered++ }
-	if got := testing.AllocsPerRun(1000, func() { r.Do(0, (*idle).answer, done) }); got != 0 {
+	if got := testing.AllocsPerRun(1000, func() { r.Do(trace.SpanContext{}, 0, (*idle).answer, done) }); got != 0 {
 		t.Errorf("%v allocations", got)
 	}
 	if answered != 1001 {
@@ -66,7 +67,7 @@ func BenchmarkDoWithoutRecords(b *testing.B) {
 	done := func(any, error) {}
 	b.ReportAllocs()
 	for b.Loop() {
-		r.Do(0, (*idle).answer, done)
+		r.Do(trace.SpanContext{}, 0, (*idle).answer, done)
 	}
 }
 
@@ -79,7 +80,7 @@ func BenchmarkDoWithOneRecord(b *testing.B) {
 		done := func(any, error) { answered <- struct{}{} }
 		b.ReportAllocs()
 		for b.Loop() {
-			r.Do(0, (*idle).answer, done)
+			r.Do(trace.SpanContext{}, 0, (*idle).answer, done)
 			<-answered
 		}
 	})
@@ -92,7 +93,7 @@ func BenchmarkDoWithOneRecord(b *testing.B) {
 		for b.Loop() {
 			free <- struct{}{}
 			answered.Add(1)
-			r.Do(0, (*idle).answer, done)
+			r.Do(trace.SpanContext{}, 0, (*idle).answer, done)
 		}
 		answered.Wait()
 	})

@@ -46,7 +46,7 @@ func (s *shard[M]) setState(next state) {
 // replay makes the machine that the log describes. Once the fence is in the log, nothing that an earlier owner sent can
 // come after it, and nothing that this one sent before: what lies below it is the whole state.
 func (s *shard[M]) replay(ctx context.Context) (m M, records int64, err error) {
-	fence, err := s.send(ctx, s.fence())
+	fence, err := s.send(ctx, s.fence(), &origins{})
 	if err != nil {
 		return m, 0, fmt.Errorf("fence: %w", err)
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
+	"go.opentelemetry.io/otel/trace"
 
 	"github.com/cauce-stream/cauce/libs/record"
 )
@@ -19,6 +20,7 @@ type memLog struct {
 	// plan says what happens to an append or a read; nil for nothing.
 	plan    func(c memCall) fault
 	calls   []memCall
+	trace   trace.SpanContext
 	landing sync.WaitGroup // appends that their callers have given up
 }
 
@@ -86,7 +88,7 @@ func (l *memLog) Append(ctx context.Context, shard, epoch int32, sequence int64,
 	c := memCall{shard: shard, epoch: epoch, sequence: sequence, batch: string(batch)}
 	f := l.fault(c)
 	l.mu.Lock()
-	c.leader = l.part(shard).leader
+	c.leader, l.trace = l.part(shard).leader, trace.SpanContextFromContext(ctx)
 	l.mu.Unlock()
 	if err := sleep(ctx, f.wait); err != nil {
 		return 0, err
@@ -106,6 +108,13 @@ func (l *memLog) Append(ctx context.Context, shard, epoch int32, sequence int64,
 		})
 	}
 	return 0, f.err
+}
+
+// lastTrace is that of the newest append.
+func (l *memLog) lastTrace() trace.SpanContext {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.trace
 }
 
 func (l *memLog) fault(c memCall) fault {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/twmb/franz-go/pkg/kerr"
+	"go.opentelemetry.io/otel/trace"
 	"go.uber.org/zap"
 
 	"github.com/cauce-stream/cauce/libs/record"
@@ -119,7 +120,7 @@ func (s *sim) step() {
 	case n < 78:
 		s.request(node, shard, park, func(any, error) {})
 	case n < 80:
-		s.nodes[node].Run(shard, release("released"))
+		s.nodes[node].Run(trace.SpanContext{}, shard, release("released"))
 	case n < 83:
 		s.move(shard)
 	case n < 86:
@@ -144,7 +145,7 @@ func (s *sim) step() {
 func (s *sim) request(node int, shard int32, op op, done func(any, error)) {
 	s.asked++
 	told := false
-	s.nodes[node].Do(shard, op, func(response any, err error) {
+	s.nodes[node].Do(trace.SpanContext{}, shard, op, func(response any, err error) {
 		if told {
 			s.t.Errorf("a request is answered twice: %v, %v", response, err)
 		}
@@ -239,7 +240,7 @@ func (s *sim) settle() {
 
 // state copies what must survive of a node's machine; nil when it does not run.
 func (s *sim) state(node int, shard int32) (copied *kv) {
-	s.nodes[node].Run(shard, func(m *kv, _ time.Time) Step {
+	s.nodes[node].Run(trace.SpanContext{}, shard, func(m *kv, _ time.Time) Step {
 		copied = &kv{data: maps.Clone(m.data), pending: maps.Clone(m.pending)}
 		return Step{Producer: NoProducer}
 	})

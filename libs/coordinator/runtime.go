@@ -55,8 +55,9 @@ type Deps struct {
 	Logger  *zap.Logger
 	Metrics prometheus.Registerer
 	Tracer  trace.Tracer
-	// Job is handed each job of a step, in order and with the shard locked: it must neither block nor call the runtime.
-	Job func(shard, epoch int32, job any)
+	// Job is handed each job of a step, in order and with the shard locked: it must neither block nor call the runtime. origin is that
+	// of the operation.
+	Job func(origin trace.SpanContext, shard, epoch int32, job any)
 }
 
 // Runtime runs the shards that are this node's. Its methods are safe for concurrent use and do not wait for the log.
@@ -144,7 +145,8 @@ func (r *Runtime[M]) Close() {
 	}
 }
 
-// Do runs an operation on the shard, at once and on the caller's goroutine, and has done called exactly once: with the
+// Do runs an operation on the shard, at once and on the caller's goroutine, as part of the trace of origin, the span that asks for
+// it, if that is valid. It has done called exactly once: with the
 // response that a step gives for the operation's ticket once all records so far are committed, or with an error. It is never
 // called with a lock held, and possibly before Do returns. It must not block: the shard's next batch may wait for it.
 //
@@ -153,9 +155,9 @@ func (r *Runtime[M]) Close() {
 // it: in these three cases but for a loss the operation has not run. RequestTimedOut says that the log takes longer than
 // AnswerTimeout: what the operation did stands. Any other error says that the log refused what the operation did: the log's own
 // code where the operation is part of a transaction, else kerr.UnknownServerError.
-func (r *Runtime[M]) Do(shard int32, op func(m M, now time.Time, t Ticket) Step, done func(response any, err error)) {
+func (r *Runtime[M]) Do(origin trace.SpanContext, shard int32, op func(m M, now time.Time, t Ticket) Step, done func(response any, err error)) {
 	if s := r.find(shard); s != nil {
-		s.do(op, done)
+		s.do(origin, op, done)
 		return
 	}
 	done(nil, kerr.NotCoordinator)
@@ -163,9 +165,9 @@ func (r *Runtime[M]) Do(shard int32, op func(m M, now time.Time, t Ticket) Step,
 
 // Run runs an operation that nobody waits for, such as the result of a job, however much waits for the log. It does nothing
 // and says false when the shard is not loaded.
-func (r *Runtime[M]) Run(shard int32, op func(m M, now time.Time) Step) bool {
+func (r *Runtime[M]) Run(origin trace.SpanContext, shard int32, op func(m M, now time.Time) Step) bool {
 	s := r.find(shard)
-	return s != nil && s.apply(op, false)
+	return s != nil && s.apply(origin, op, false)
 }
 
 // RunAll is Run on each shard, one after the other. A shard that is loading runs the newest op that it has missed before its
@@ -178,7 +180,7 @@ func (r *Runtime[M]) RunAll(op func(m M, now time.Time) Step) {
 	}
 	r.mu.RUnlock()
 	for _, s := range all {
-		s.apply(op, true)
+		s.apply(trace.SpanContext{}, op, true)
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/twmb/franz-go/pkg/kerr"
+	"go.opentelemetry.io/otel/trace"
 	"go.uber.org/zap"
 
 	"github.com/cauce-stream/cauce/libs/record"
@@ -45,7 +46,7 @@ func (w *world) start(cfg Config) *Runtime[*kv] {
 	cfg.Name = "group"
 	r, err := New(cfg, Deps{
 		Log: w.log, Logger: zap.NewNop(), Metrics: prometheus.NewRegistry(),
-		Job: func(_, _ int32, job any) {
+		Job: func(_ trace.SpanContext, _, _ int32, job any) {
 			w.mu.Lock()
 			defer w.mu.Unlock()
 			w.jobs = append(w.jobs, job)
@@ -75,7 +76,7 @@ func (w *world) takeJobs() []any {
 }
 
 func (w *world) do(name string, op op) {
-	w.r.Do(shardID, op, func(response any, err error) {
+	w.r.Do(trace.SpanContext{}, shardID, op, func(response any, err error) {
 		text := fmt.Sprint(name, "=", response)
 		var k *kerr.Error
 		if errors.As(err, &k) {
@@ -118,7 +119,7 @@ func (w *world) expectInAnyOrder(want ...string) {
 // look runs f on the loaded machine.
 func (w *world) look(f func(m *kv)) {
 	w.t.Helper()
-	if !w.r.Run(shardID, func(m *kv, _ time.Time) Step { f(m); return Step{Producer: NoProducer} }) {
+	if !w.r.Run(trace.SpanContext{}, shardID, func(m *kv, _ time.Time) Step { f(m); return Step{Producer: NoProducer} }) {
 		w.t.Error("the shard is not loaded")
 	}
 }
@@ -171,7 +172,7 @@ func TestAnswersWaitForTheLog(t *testing.T) {
 		time.Sleep(time.Second)
 		w.expect("write=1", "read=1")
 		w.do("write", put("a", "2"))
-		w.r.Run(shardID, release("done"))
+		w.r.Run(trace.SpanContext{}, shardID, release("done"))
 		w.expect()
 		time.Sleep(time.Second)
 		w.expect("write=2", "park=done")
@@ -380,7 +381,7 @@ func TestAPendingLogIsBounded(t *testing.T) {
 		}
 		w.do("read", get("a"))
 		w.expect("read: COORDINATOR_NOT_AVAILABLE")
-		w.r.Run(shardID, release("x"))
+		w.r.Run(trace.SpanContext{}, shardID, release("x"))
 		w.told()
 		w.do("read", get("c"))
 		w.expect("read=")
@@ -506,7 +507,7 @@ func TestNewsReachShardsThatLoad(t *testing.T) {
 		w.own()
 		w.r.RunAll(news("1"))
 		w.r.RunAll(news("2"))
-		if w.r.Run(shardID, release("")) {
+		if w.r.Run(trace.SpanContext{}, shardID, release("")) {
 			t.Error("an operation runs on a shard that is loading")
 		}
 		time.Sleep(time.Minute)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
+	"go.opentelemetry.io/otel/trace"
 	"go.uber.org/zap"
 )
 
@@ -51,9 +52,11 @@ type shard[M Machine] struct {
 	tickets  Ticket    // the last one given out
 	asking   Ticket    // the one of the operation that runs
 	asker    func(any, error)
-	parked   map[Ticket]func(any, error) // requests whose answer no step has given yet
-	waiting  fifo[waiter]                // answers that wait for the log, by position and by deadline
-	later    fifo[deferred]              // jobs that wait for the log, by position
+	origin   trace.SpanContext  // of the operation that runs
+	carrier  trace.SpanContext  // the append of the batch that was committed last
+	parked   map[Ticket]request // whose answer no step has given yet
+	waiting  fifo[waiter]       // answers that wait for the log, by position and by deadline
+	later    fifo[deferred]     // jobs that wait for the log, by position
 	queue    fifo[*batch]
 	inFlight *batch
 	since    time.Time // when inFlight was first sent
@@ -66,9 +69,16 @@ type shard[M Machine] struct {
 	pendingBytes        int
 }
 
+// request is one that waits for its answer.
+type request struct {
+	done   func(any, error)
+	origin trace.SpanContext
+}
+
 // waiter is an answer that waits for the log.
 type waiter struct {
 	done     func(any, error)
+	span     trace.Span // of the wait; nil for none
 	response any
 	position int64
 	wrote    bool // its step made records
@@ -77,6 +87,7 @@ type waiter struct {
 
 // deferred is a job that waits for the log.
 type deferred struct {
+	origin   trace.SpanContext
 	job      any
 	position int64
 }
@@ -96,7 +107,7 @@ func complete(all []completion) {
 
 func newShard[M Machine](r *Runtime[M], id, epoch int32) *shard[M] {
 	s := &shard[M]{
-		r: r, id: id, epoch: epoch, wake: make(chan struct{}, 1), parked: map[Ticket]func(any, error){}, maxBytes: r.cfg.MaxBatchBytes,
+		r: r, id: id, epoch: epoch, wake: make(chan struct{}, 1), parked: map[Ticket]request{}, maxBytes: r.cfg.MaxBatchBytes,
 		log: r.deps.Logger.With(zap.String("coordinator", r.cfg.Name), zap.Int32("shard", id), zap.Int32("epoch", epoch)),
 	}
 	s.ctx, s.cancel = context.WithCancel(r.ctx)
@@ -110,7 +121,7 @@ func (s *shard[M]) stateNow() state {
 }
 
 // do runs an operation that somebody waits for.
-func (s *shard[M]) do(op func(M, time.Time, Ticket) Step, done func(any, error)) {
+func (s *shard[M]) do(origin trace.SpanContext, op func(M, time.Time, Ticket) Step, done func(any, error)) {
 	var room [4]completion
 	s.mu.Lock()
 	now := time.Now()
@@ -122,11 +133,11 @@ func (s *shard[M]) do(op func(M, time.Time, Ticket) Step, done func(any, error))
 	}
 	s.confirm(now)
 	s.tickets++
-	s.asking, s.asker = s.tickets, done
+	s.asking, s.asker, s.origin = s.tickets, done, origin
 	step, err := call(s.machine, now, s.asking, op)
 	if err != nil {
 		ask := s.asker
-		s.asking, s.asker = 0, nil
+		s.asking, s.asker, s.origin = 0, nil, trace.SpanContext{}
 		s.distrust(err)
 		s.mu.Unlock()
 		ask(nil, kerr.UnknownServerError)
@@ -134,18 +145,19 @@ func (s *shard[M]) do(op func(M, time.Time, Ticket) Step, done func(any, error))
 	}
 	s.take(&step, now)
 	if s.asking != 0 {
-		s.parked[s.asking] = s.asker
+		s.parked[s.asking] = request{s.asker, origin}
 	}
-	s.asking, s.asker = 0, nil
+	s.asking, s.asker, s.origin = 0, nil, trace.SpanContext{}
 	ready := s.ready(room[:0], now)
 	s.arm(now)
 	s.mu.Unlock()
 	s.r.metrics.processing.Observe(time.Since(now).Seconds())
+	s.handled(origin, now)
 	complete(ready)
 }
 
 // apply runs an operation that nobody waits for, later when the shard is loading and later is set.
-func (s *shard[M]) apply(op func(M, time.Time) Step, later bool) bool {
+func (s *shard[M]) apply(origin trace.SpanContext, op func(M, time.Time) Step, later bool) bool {
 	var room [4]completion
 	s.mu.Lock()
 	if s.state != stateActive || s.fault != nil {
@@ -156,10 +168,13 @@ func (s *shard[M]) apply(op func(M, time.Time) Step, later bool) bool {
 		return false
 	}
 	now := time.Now()
+	s.origin = origin
 	s.step(now, op)
+	s.origin = trace.SpanContext{}
 	ready := s.ready(room[:0], now)
 	s.arm(now)
 	s.mu.Unlock()
+	s.handled(origin, now)
 	complete(ready)
 	return true
 }
@@ -225,41 +240,43 @@ func (s *shard[M]) take(step *Step, now time.Time) {
 		s.enqueue(step, now)
 	}
 	for _, a := range step.Answers {
-		if done := s.claim(a.Ticket); done != nil {
-			s.waiting.push(waiter{done, a.Response, s.position, wrote, now})
+		if asked := s.claim(a.Ticket); asked.done != nil {
+			s.waiting.push(waiter{asked.done, s.waits(asked.origin, now), a.Response, s.position, wrote, now})
 		}
 	}
 	for _, job := range step.Jobs {
-		s.r.deps.Job(s.id, s.epoch, job)
+		s.r.deps.Job(s.origin, s.id, s.epoch, job)
 	}
 	for _, job := range step.After {
-		s.later.push(deferred{job, s.position})
+		s.later.push(deferred{s.origin, job, s.position})
 	}
 }
 
-// claim takes the request of a ticket; nil when it has its answer.
-func (s *shard[M]) claim(t Ticket) func(any, error) {
+// claim takes the request of a ticket; it is empty when it has its answer.
+func (s *shard[M]) claim(t Ticket) request {
 	if t == 0 {
-		return nil
+		return request{}
 	}
 	if t == s.asking {
-		done := s.asker
+		asked := request{s.asker, s.origin}
 		s.asking, s.asker = 0, nil
-		return done
+		return asked
 	}
-	done := s.parked[t]
+	asked := s.parked[t]
 	delete(s.parked, t)
-	return done
+	return asked
 }
 
 // ready takes the answers whose position is committed, and hands over the jobs. mu is held.
 func (s *shard[M]) ready(dst []completion, now time.Time) []completion {
 	for s.later.len() > 0 && s.later.front().position <= s.committed {
-		s.r.deps.Job(s.id, s.epoch, s.later.pop().job)
+		later := s.later.pop()
+		s.r.deps.Job(later.origin, s.id, s.epoch, later.job)
 	}
 	for s.waiting.len() > 0 && s.waiting.front().position <= s.committed {
 		w := s.waiting.pop()
 		s.r.metrics.purgatory.Observe(now.Sub(w.at).Seconds())
+		s.committedBy(w.span)
 		dst = append(dst, completion{w.done, w.response, nil})
 	}
 	return dst
@@ -314,7 +331,9 @@ func (s *shard[M]) goOff() {
 // expire takes the answers that have waited for too long. mu is held.
 func (s *shard[M]) expire(dst []completion, now time.Time) []completion {
 	for s.waiting.len() > 0 && now.Sub(s.waiting.front().at) >= s.r.cfg.AnswerTimeout {
-		dst = append(dst, completion{s.waiting.pop().done, nil, kerr.RequestTimedOut})
+		w := s.waiting.pop()
+		end(w.span, kerr.RequestTimedOut)
+		dst = append(dst, completion{w.done, nil, kerr.RequestTimedOut})
 	}
 	return dst
 }
@@ -345,10 +364,11 @@ func (s *shard[M]) unload(next state, refused error) {
 		if refused != nil && w.wrote && w.position <= s.inFlight.position {
 			err = refused
 		}
+		end(w.span, err)
 		ended = append(ended, completion{w.done, nil, err})
 	}
-	for _, done := range s.parked {
-		ended = append(ended, completion{done, nil, kerr.NotCoordinator})
+	for _, asked := range s.parked {
+		ended = append(ended, completion{asked.done, nil, kerr.NotCoordinator})
 	}
 	clear(s.parked)
 	var none M

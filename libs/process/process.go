@@ -102,6 +102,7 @@ func Serve(ctx context.Context, program string, values config.Values, run RunFun
 	t, err := telemetry.New(ctx, telemetry.Config{
 		Service: program, Version: Version, Commit: Commit, NodeID: configkeys.NodeID(values),
 		LogLevel: values.String("log.level"), LogFormat: values.String("log.format"),
+		TraceRate: traceRate(values), SlowRequest: values.DurationMs("trace.slow.request.ms"),
 	})
 	if err != nil {
 		return err
@@ -124,6 +125,14 @@ func Serve(ctx context.Context, program string, values config.Values, run RunFun
 	}
 	t.Log.Info("stopped")
 	return nil
+}
+
+// traceRate is trace.sampling.rate, -1 when it is left to the standard variables.
+func traceRate(values config.Values) float64 {
+	if !values.Given("trace.sampling.rate") {
+		return -1
+	}
+	return values.Double("trace.sampling.rate")
 }
 
 // runWithAdmin runs both until run returns; a failing admin server ends run too.

@@ -68,8 +68,10 @@ func isTerminal(w io.Writer) bool {
 
 // TraceField is the field that ties a log line to the trace of ctx: trace_id and
 // span_id, or nothing outside of a trace.
-func TraceField(ctx context.Context) zap.Field {
-	span := trace.SpanContextFromContext(ctx)
+func TraceField(ctx context.Context) zap.Field { return SpanField(trace.SpanContextFromContext(ctx)) }
+
+// SpanField is TraceField for a span that is known by its identity.
+func SpanField(span trace.SpanContext) zap.Field {
 	if !span.IsValid() {
 		return zap.Skip()
 	}

@@ -5,10 +5,14 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"go.opentelemetry.io/otel/trace"
+	"go.opentelemetry.io/otel/trace/noop"
 	"go.uber.org/zap"
+
+	"github.com/cauce-stream/cauce/libs/tracing"
 )
 
 // Config says who speaks and how.
@@ -20,6 +24,12 @@ type Config struct {
 	LogLevel  string    // debug, info, warn, error; "" is info
 	LogFormat string    // auto (console on a terminal, json elsewhere), json, console; "" is auto
 	LogOutput io.Writer // nil is stderr
+
+	// TraceRate is the share of the traces beginning here that are sampled, 0 to 1; negative: as OTEL_TRACES_SAMPLER and
+	// OTEL_TRACES_SAMPLER_ARG say, all without them.
+	TraceRate float64
+	// SlowRequest is how long a request takes that is kept whatever the rate; negative: none is for that.
+	SlowRequest time.Duration
 }
 
 // Telemetry is the handle that a process passes to its parts.
@@ -27,7 +37,8 @@ type Telemetry struct {
 	Log     *zap.Logger
 	Level   zap.AtomicLevel // of Log; may be changed at any time
 	Metrics *prometheus.Registry
-	Tracer  trace.Tracer // no-op unless tracing is configured
+	Tracer  trace.Tracer    // no-op unless tracing is configured
+	Tracing *tracing.Tracer // Tracer with what it takes to trace requests; nil unless tracing is configured
 
 	checks      checks
 	stopTracing func(context.Context) error
@@ -43,11 +54,15 @@ func New(ctx context.Context, c Config) (*Telemetry, error) {
 	if err != nil {
 		return nil, err
 	}
-	tracer, stop, err := newTracer(ctx, c, log)
+	tracer, stop, err := startTracing(ctx, c, log)
 	if err != nil {
 		return nil, fmt.Errorf("setting up tracing: %w", err)
 	}
-	return &Telemetry{Log: log, Level: level, Metrics: newRegistry(c), Tracer: tracer, stopTracing: stop}, nil
+	t := &Telemetry{Log: log, Level: level, Metrics: newRegistry(c), Tracer: noop.NewTracerProvider().Tracer(""), Tracing: tracer, stopTracing: stop}
+	if tracer != nil {
+		t.Tracer = tracer
+	}
+	return t, nil
 }
 
 // Close sends what is buffered, within ctx. The logger stays usable.

@@ -123,7 +123,7 @@ func TestSpansReachTheCollector(t *testing.T) {
 	}))
 	defer collector.Close()
 	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", collector.URL)
-	tel, err := New(t.Context(), Config{Service: "cauce-test", LogOutput: io.Discard})
+	tel, err := New(t.Context(), Config{Service: "cauce-test", LogOutput: io.Discard, TraceRate: -1})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,24 +13,28 @@ import (
 	"go.opentelemetry.io/otel/propagation"
 	"go.opentelemetry.io/otel/sdk/resource"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
-	"go.opentelemetry.io/otel/trace"
-	"go.opentelemetry.io/otel/trace/noop"
 	"go.uber.org/zap"
-)
 
-const instrumentation = "github.com/cauce-stream/cauce"
+	"github.com/cauce-stream/cauce/libs/tracing"
+)
 
 // Propagator carries trace context between processes: W3C traceparent and baggage.
 func Propagator() propagation.TextMapPropagator {
 	return propagation.NewCompositeTextMapPropagator(propagation.TraceContext{}, propagation.Baggage{})
 }
 
-// newTracer returns a no-op tracer unless the OTEL_* variables ask for an
-// exporter. Endpoint, headers, sampler, batching and resource attributes are
-// read from those variables by the SDK itself.
-func newTracer(ctx context.Context, c Config, log *zap.Logger) (trace.Tracer, func(context.Context) error, error) {
+// startTracing returns nil unless the OTEL_* variables ask for an exporter. Endpoint, headers, batching and resource
+// attributes are read from those variables by the SDK itself.
+func startTracing(ctx context.Context, c Config, log *zap.Logger) (*tracing.Tracer, func(context.Context) error, error) {
 	if !tracingWanted(os.Getenv) {
-		return noop.NewTracerProvider().Tracer(instrumentation), func(context.Context) error { return nil }, nil
+		return nil, func(context.Context) error { return nil }, nil
+	}
+	sampling := tracing.Sampling{Rate: c.TraceRate, SlowAfter: c.SlowRequest}
+	if c.TraceRate < 0 {
+		var err error
+		if sampling.Rate, err = tracing.RateOf(os.Getenv); err != nil {
+			return nil, nil, err
+		}
 	}
 	exporter, err := newExporter(ctx)
 	if err != nil {
@@ -48,8 +52,8 @@ func newTracer(ctx context.Context, c Config, log *zap.Logger) (trace.Tracer, fu
 	}
 	// The SDK reports its faults through one handler of the whole process.
 	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) { log.Warn("tracing failed", zap.Error(err)) }))
-	provider := sdktrace.NewTracerProvider(sdktrace.WithBatcher(exporter), sdktrace.WithResource(identity))
-	return provider.Tracer(instrumentation, trace.WithInstrumentationVersion(c.Version)), provider.Shutdown, nil
+	tracer, provider := tracing.New(sampling, c.Version, sdktrace.WithBatcher(exporter), sdktrace.WithResource(identity))
+	return tracer, provider.Shutdown, nil
 }
 
 // tracingWanted reports whether the standard variables name an exporter or a collector.

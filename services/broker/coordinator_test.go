@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
+	"go.opentelemetry.io/otel/trace"
 	"go.uber.org/zap/zaptest"
 
 	"github.com/cauce-stream/cauce/libs/coordinator"
@@ -103,7 +104,7 @@ func (o *owner) put(first, end int) map[int]error {
 	for i := first; i < end; i++ {
 		all.Add(1)
 		value := strings.Repeat(strconv.Itoa(i), 20)
-		o.r.Do(0, func(m *register, _ time.Time, t coordinator.Ticket) coordinator.Step {
+		o.r.Do(trace.SpanContext{}, 0, func(m *register, _ time.Time, t coordinator.Ticket) coordinator.Step {
 			r := coordinator.Record{Key: []byte(strconv.Itoa(i)), Value: []byte(value)}
 			if err := m.Replay(coordinator.NoProducer, r); err != nil {
 				panic(err)
@@ -121,7 +122,7 @@ func (o *owner) put(first, end int) map[int]error {
 }
 
 func (o *owner) values() (copied map[string]string) {
-	o.r.Run(0, func(m *register, _ time.Time) coordinator.Step {
+	o.r.Run(trace.SpanContext{}, 0, func(m *register, _ time.Time) coordinator.Step {
 		copied = maps.Clone(m.values)
 		return coordinator.Step{Producer: coordinator.NoProducer}
 	})

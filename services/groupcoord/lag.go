@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
+	"go.opentelemetry.io/otel/trace"
 
 	"github.com/cauce-stream/cauce/libs/coordinator"
 	"github.com/cauce-stream/cauce/libs/metadata"
@@ -27,7 +28,7 @@ func watchConfig(cfg Config, deps Deps) lag.WatchConfig {
 // survey lists the groups of all shards of this node, always in the same order, so that with too many of them the same are left out.
 func (s *Service) survey(room int) (groups []shard.Standing, left int) {
 	for id := range s.node.Image().Shards(metadata.ConsumerOffsetsTopic) {
-		s.runtime.Run(id, func(m *shard.Machine, _ time.Time) coordinator.Step {
+		s.runtime.Run(trace.SpanContext{}, id, func(m *shard.Machine, _ time.Time) coordinator.Step {
 			some, more := m.Survey(room)
 			for i := range some {
 				room -= some[i].Entries()
@@ -68,7 +69,7 @@ func (s *Service) committed(ctx context.Context, id int32, in *assignment.Input)
 	}
 	req.Groups = []kmsg.OffsetFetchRequestGroup{group}
 	answers := make(chan *kmsg.OffsetFetchResponse, 1)
-	s.runtime.Do(id, func(m *shard.Machine, now time.Time, t coordinator.Ticket) coordinator.Step {
+	s.runtime.Do(trace.SpanContextFromContext(ctx), id, func(m *shard.Machine, now time.Time, t coordinator.Ticket) coordinator.Step {
 		return m.OffsetFetch(now, t, req)
 	}, func(response any, _ error) {
 		answer, _ := response.(*kmsg.OffsetFetchResponse) // nil if the shard is gone, and the answer to the question with it

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"go.opentelemetry.io/otel/trace"
 
 	"github.com/cauce-stream/cauce/libs/coordinator"
 	"github.com/cauce-stream/cauce/libs/metadata"
@@ -97,7 +98,7 @@ func age(ms int64) float64 {
 func (s *Service) census() shard.Census {
 	var all shard.Census
 	for id := range s.image().Shards(metadata.TransactionStateTopic) {
-		s.runtime.Run(id, func(m *shard.Machine, _ time.Time) coordinator.Step {
+		s.runtime.Run(trace.SpanContext{}, id, func(m *shard.Machine, _ time.Time) coordinator.Step {
 			all.Add(m.Count())
 			return coordinator.Step{Producer: coordinator.NoProducer}
 		})

@@ -92,7 +92,7 @@ func New(cfg Config, deps Deps) (*Service, error) {
 	s.runtime = runtime
 	s.placement = placement.Placement{Topic: metadata.TransactionStateTopic, NodeID: cfg.NodeID, Shards: runtime}
 	s.markers = markers.New(markers.Config{Listener: listener, ClientID: clientID}, markers.Deps{
-		Image: s.image, Owned: s.owned, Written: s.written, Log: deps.Log,
+		Image: s.image, Owned: s.owned, Written: s.written, Log: deps.Log, Tracer: deps.Tracer,
 	})
 	s.metrics = newMetrics(s.census, s.markers.Backlog)
 	if deps.Metrics != nil {
@@ -110,8 +110,8 @@ func (s *Service) owned(shardID, epoch int32) bool {
 	return ok && has == epoch
 }
 
-func (s *Service) written(shardID int32, c *shard.Completion, partitions []schema.Partition) {
-	s.runtime.Run(shardID, func(m *shard.Machine, now time.Time) coordinator.Step { return m.Written(now, c, partitions) })
+func (s *Service) written(origin trace.SpanContext, shardID int32, c *shard.Completion, partitions []schema.Partition) {
+	s.runtime.Run(origin, shardID, func(m *shard.Machine, now time.Time) coordinator.Step { return m.Written(now, c, partitions) })
 }
 
 // Serve registers the APIs of transactions and has the coordinator follow the node's metadata. It is called once, before the node and
@@ -152,10 +152,10 @@ func (s *Service) Close() error {
 }
 
 // job does what a shard asks for. It is called with the shard locked and must not wait.
-func (s *Service) job(id, epoch int32, job any) {
+func (s *Service) job(origin trace.SpanContext, id, epoch int32, job any) {
 	switch j := job.(type) {
 	case *shard.Completion:
-		s.markers.Deliver(id, epoch, j)
+		s.markers.Deliver(origin, id, epoch, j)
 	case shard.Decision:
 		s.metrics.decided(j.Reason)
 		if j.Reason == shard.TimedOut {
@@ -163,7 +163,7 @@ func (s *Service) job(id, epoch int32, job any) {
 		}
 	case shard.NeedProducerID:
 		s.idWaits.ask(func(fresh int64) {
-			s.runtime.Run(id, func(m *shard.Machine, now time.Time) coordinator.Step { return m.TimeOut(now, j.ID, fresh) })
+			s.runtime.Run(origin, id, func(m *shard.Machine, now time.Time) coordinator.Step { return m.TimeOut(now, j.ID, fresh) })
 		})
 	default:
 		s.log.Error("a shard asks for something unknown", zap.Int32("shard", id), zap.String("job", fmt.Sprintf("%T", job)))

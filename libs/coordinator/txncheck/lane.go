@@ -8,6 +8,8 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/cauce-stream/cauce/libs/tracing"
 )
 
 const (
@@ -117,10 +119,12 @@ func (c *Checker) request(addr string, batch []*question) (results, error) {
 		return nil, kerr.CoordinatorNotAvailable
 	}
 	req := kmsg.NewPtrAddPartitionsToTxnRequest()
+	var origins tracing.Origins
 	for _, q := range batch {
 		req.Transactions = append(req.Transactions, q.transaction())
+		origins.Add(q.Origin)
 	}
-	ctx, cancel := context.WithTimeout(c.ctx, c.cfg.Timeout)
+	ctx, cancel := context.WithTimeout(origins.Context(c.ctx), c.cfg.Timeout)
 	defer cancel()
 	answer, err := c.pool.Do(ctx, addr, req)
 	if err != nil {

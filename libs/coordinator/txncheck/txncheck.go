@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
+	"go.opentelemetry.io/otel/trace"
 
 	"github.com/cauce-stream/cauce/libs/kafka/client"
 	"github.com/cauce-stream/cauce/libs/metadata"
@@ -51,6 +52,8 @@ type Transaction struct {
 	ProducerEpoch int16
 	// Add has the coordinator add the partitions, instead of saying whether they were added.
 	Add bool
+	// Origin is the span that asks.
+	Origin trace.SpanContext
 }
 
 // Partition is one that a transaction writes to.

@@ -119,7 +119,7 @@ func TestEachPartitionHasItsAnswer(t *testing.T) {
 		return 0
 	}}
 	c := f.start(t, Config{})
-	got := <-ask(c, Transaction{"t", 7, 2, true}, Partition{"a", 0}, Partition{"b", 1}, Partition{"a", 5})
+	got := <-ask(c, Transaction{ID: "t", ProducerID: 7, ProducerEpoch: 2, Add: true}, Partition{"a", 0}, Partition{"b", 1}, Partition{"a", 5})
 	if want := []error{nil, kerr.InvalidTxnState, nil}; !slices.Equal(got, want) {
 		t.Errorf("%v, want %v", got, want)
 	}

@@ -8,8 +8,9 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
-	"go.opentelemetry.io/otel/propagation"
 	"go.opentelemetry.io/otel/trace"
+
+	"github.com/cauce-stream/cauce/libs/tracing"
 )
 
 const (
@@ -100,16 +101,16 @@ func appendRequest(ctx context.Context, dst []byte, clientID string, req kmsg.Re
 }
 
 func appendTags(ctx context.Context, dst []byte) []byte {
-	if !trace.SpanContextFromContext(ctx).IsValid() {
+	span := trace.SpanContextFromContext(ctx)
+	if !span.IsValid() {
 		return append(dst, 0)
 	}
-	carrier := propagation.MapCarrier{}
-	propagation.TraceContext{}.Inject(ctx, carrier)
-	parent := carrier.Get("traceparent")
 	dst = append(dst, 1)
 	dst = binary.AppendUvarint(dst, traceContextTag)
-	dst = binary.AppendUvarint(dst, uint64(len(parent)))
-	return append(dst, parent...)
+	at := len(dst)
+	dst = tracing.AppendParent(append(dst, 0), span)
+	dst[at] = byte(len(dst) - at - 1)
+	return dst
 }
 
 var errHeaderTags = errors.New("answer's header is cut short")

@@ -8,6 +8,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
+	"go.opentelemetry.io/otel/trace"
 
 	"github.com/cauce-stream/cauce/libs/kafka/server"
 	"github.com/cauce-stream/cauce/libs/record"
@@ -19,8 +20,8 @@ import (
 const key, minVersion, maxVersion = 27, 1, 2
 
 // Write ends a transaction in a partition and has done called exactly once, from any goroutine and possibly before it returns: with
-// nil once the marker is committed, or with an error that wraps a *kerr.Error. It must not block.
-type Write func(topic string, partition int32, e record.Ending, done func(error))
+// nil once the marker is committed, or with an error that wraps a *kerr.Error. It must not block. origin is the span of the request.
+type Write func(origin trace.SpanContext, topic string, partition int32, e record.Ending, done func(error))
 
 // parts are the writers of one node.
 type parts struct {
@@ -50,7 +51,9 @@ func (p *parts) writer(topic string) Write {
 	if p.rest != nil {
 		return p.rest
 	}
-	return func(_ string, _ int32, _ record.Ending, done func(error)) { done(kerr.NotLeaderForPartition) }
+	return func(_ trace.SpanContext, _ string, _ int32, _ record.Ending, done func(error)) {
+		done(kerr.NotLeaderForPartition)
+	}
 }
 
 // handle answers once all partitions have.
@@ -77,7 +80,7 @@ func (p *parts) handle(r *server.Request) {
 			results := resp.Markers[i].Topics[j].Partitions
 			for k, id := range m.Topics[j].Partitions {
 				open.Add(1)
-				write(m.Topics[j].Topic, id, e, func(err error) {
+				write(r.Trace().SpanContext(), m.Topics[j].Topic, id, e, func(err error) {
 					results[k].ErrorCode = code(err)
 					over()
 				})

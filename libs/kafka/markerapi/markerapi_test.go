@@ -8,6 +8,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
+	"go.opentelemetry.io/otel/trace"
 	"go.uber.org/zap"
 
 	"github.com/cauce-stream/cauce/libs/kafka/client"
@@ -24,7 +25,7 @@ type writes struct {
 
 // writer notes what it is asked for, and answers later.
 func (w *writes) writer(name string, err error) Write {
-	return func(topic string, partition int32, e record.Ending, done func(error)) {
+	return func(_ trace.SpanContext, topic string, partition int32, e record.Ending, done func(error)) {
 		w.mu.Lock()
 		w.got = append(w.got, fmt.Sprintf("%s: %s-%d %+v", name, topic, partition, e))
 		w.mu.Unlock()

@@ -170,7 +170,7 @@ func (c *Conn) newRequest(f frame, h header, received time.Time) *Request {
 		requestBytes:  len(f.buf),
 	}
 	if c.s.tracer != nil {
-		c.s.startSpan(r, h.traceParent)
+		c.s.beginTrace(r, h.traceParent)
 	}
 	return r
 }

@@ -9,6 +9,8 @@ import (
 	"syscall"
 
 	"go.uber.org/zap"
+
+	"github.com/cauce-stream/cauce/libs/telemetry"
 )
 
 // who names a connection and its request in a log line.
@@ -25,14 +27,17 @@ func (r *Request) who() []zap.Field {
 // logFailure writes the one line of a connection that ends with a request.
 func (s *Server) logFailure(r *Request, err error) {
 	s.metrics.failed.Inc()
-	s.log.Warn("connection closed: request failed", append(r.who(), zap.Error(err))...)
+	s.log.Warn("connection closed: request failed", append(r.who(), zap.Error(err), telemetry.SpanField(r.trace.SpanContext()))...)
 }
 
 // logPanic writes the one line of a connection that ends with a panic.
 func (s *Server) logPanic(r *Request, cause any) {
 	s.metrics.panics.Inc()
-	s.log.Error("connection closed: handler panicked",
-		append(r.who(), zap.String("panic", fmt.Sprint(cause)), zap.ByteString("stack", debug.Stack()))...)
+	fields := append(r.who(), zap.String("panic", fmt.Sprint(cause)), zap.ByteString("stack", debug.Stack()))
+	if r.flags.Load()&flagAnswered == 0 { // else its trace may be another's by now
+		fields = append(fields, telemetry.SpanField(r.trace.SpanContext()))
+	}
+	s.log.Error("connection closed: handler panicked", fields...)
 }
 
 // Protect runs fn, which carries on with the request, on a goroutine that is another's: a panic in it closes this request's

@@ -8,9 +8,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
 	"github.com/twmb/franz-go/pkg/kmsg"
-	sdktrace "go.opentelemetry.io/otel/sdk/trace"
-	"go.opentelemetry.io/otel/sdk/trace/tracetest"
-	"go.opentelemetry.io/otel/trace/noop"
 )
 
 func TestHistogramQuantiles(t *testing.T) {
@@ -93,32 +90,4 @@ func TestRequestMetrics(t *testing.T) {
 		t.Errorf("connections: %v", m)
 	}
 	New(Config{}, Deps{Router: NewRouter(), Log: r.server.log, Metrics: r.reg}) // a second listener shares them
-}
-
-func TestTracing(t *testing.T) {
-	recorder := tracetest.NewSpanRecorder()
-	provider := sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(recorder))
-	r := start(t, Config{}, Deps{Tracer: provider.Tracer("test")}, echoMetadata(true))
-	c := r.dial()
-	const parent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
-	plain := request(metadataRequest(), 9, 1)
-	tagged := append([]byte(nil), plain[:4+8+2+len("test")]...)
-	tagged = append(tagged, 1, 0xe1, 0xc6, 0x01, byte(len(parent)))
-	tagged = append(append(tagged, parent...), plain[4+8+2+len("test")+1:]...)
-	tagged[3] = byte(len(tagged) - 4)
-	c.send(tagged)
-	c.correlation()
-	c.send(plain)
-	c.correlation()
-	eventually(t, "two spans", func() bool { return len(recorder.Ended()) == 2 })
-	joined, own := recorder.Ended()[0], recorder.Ended()[1]
-	if joined.Name() != "kafka.Metadata" || joined.SpanContext().TraceID().String() != parent[3:35] || joined.Parent().SpanID().String() != parent[36:52] {
-		t.Errorf("span %s of trace %s under %s", joined.Name(), joined.SpanContext().TraceID(), joined.Parent().SpanID())
-	}
-	if own.Parent().IsValid() {
-		t.Errorf("a request without context has a parent")
-	}
-	if usableTracer(noop.NewTracerProvider().Tracer("")) != nil || usableTracer(nil) != nil {
-		t.Error("a no-op tracer is used")
-	}
 }

@@ -1,7 +1,6 @@
 package server
 
 import (
-	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -12,7 +11,6 @@ import (
 	"unsafe"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
-	"go.opentelemetry.io/otel/trace"
 
 	"github.com/cauce-stream/cauce/libs/crc32c"
 )
@@ -32,8 +30,7 @@ type Request struct {
 
 	route *route
 	frame frame
-	ctx   context.Context // nil: the connection's
-	span  trace.Span      // nil: none
+	trace *Trace // nil: none
 	flags atomic.Uint32
 
 	// The answer, written by whoever gives it and then owned by the sender.
@@ -79,14 +76,6 @@ type Chunk struct {
 // Name is the name of the API as Kafka spells it.
 func (r *Request) Name() string { return r.route.name }
 
-// Context ends when the connection is closed. It carries the request's span if there is one.
-func (r *Request) Context() context.Context {
-	if r.ctx != nil {
-		return r.ctx
-	}
-	return r.Conn.ctx
-}
-
 // CountAsFollower marks a Fetch as that of a replica: its metrics go to FetchFollower instead of FetchConsumer.
 func (r *Request) CountAsFollower() { r.follower = true }
 
@@ -117,6 +106,7 @@ func (r *Request) Checksum(part []byte) uint32 {
 // Reply encodes m at the request's version and sends it.
 func (r *Request) Reply(m kmsg.Response) {
 	m.SetVersion(r.Version)
+	r.trace.Answers(m)
 	r.Finish(m.AppendTo(r.Begin()), nil, nil)
 }
 
@@ -252,7 +242,5 @@ func (r *Request) discard() {
 		r.release()
 		r.release = nil
 	}
-	if r.span != nil {
-		r.span.End()
-	}
+	r.endTrace()
 }

@@ -14,8 +14,9 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"go.opentelemetry.io/otel/trace"
 	"go.uber.org/zap"
+
+	"github.com/cauce-stream/cauce/libs/tracing"
 )
 
 // Config bounds one listener. A zero value takes the default named beside it.
@@ -54,7 +55,7 @@ type Deps struct {
 	Router  *Router
 	Log     *zap.Logger
 	Metrics prometheus.Registerer // nil: not exported
-	Tracer  trace.Tracer          // nil or no-op: no spans
+	Tracer  *tracing.Tracer       // nil: no spans
 	Limits  *Limits               // of connections, shared by the listeners of a node; nil: none
 }
 
@@ -64,7 +65,8 @@ type Server struct {
 	router  *Router
 	log     *zap.Logger
 	metrics *metrics
-	tracer  trace.Tracer // nil when no spans are wanted
+	tracer  *tracing.Tracer // nil when no spans are wanted
+	traces  sync.Pool       // of *Trace
 	buffers bufferPool
 	budget  *budget
 	limits  *Limits
@@ -85,11 +87,12 @@ func New(cfg Config, deps Deps) *Server {
 		router:  deps.Router,
 		log:     deps.Log.With(zap.String("listener", cfg.ListenerName)),
 		metrics: newMetrics(deps.Metrics),
-		tracer:  usableTracer(deps.Tracer),
+		tracer:  deps.Tracer,
 		limits:  deps.Limits,
 		slots:   slots(cfg.MaxConnections),
 		conns:   make(map[*Conn]struct{}),
 	}
+	s.traces.New = func() any { return new(Trace) }
 	if s.limits == nil {
 		s.limits = NewLimits(0, 0)
 	}

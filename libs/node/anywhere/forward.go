@@ -37,7 +37,19 @@ func (h *handlers) forward(r *server.Request) {
 		r.Reply(refused(q, codeOf(err)))
 		return
 	}
+	noteFailures(r, q.ResponseKind(), body)
 	r.Finish(append(r.BeginSize(len(body)), body...), nil, nil)
+}
+
+// noteFailures has the request's trace know what the controller's answer tells of errors.
+func noteFailures(r *server.Request, resp kmsg.Response, body []byte) {
+	if r.Trace() == nil {
+		return
+	}
+	resp.SetVersion(r.Version)
+	if resp.ReadFrom(body) == nil { // what does not decode is the client's to see
+		r.Trace().Answers(resp)
+	}
 }
 
 // patienceOf is how long a request may take.

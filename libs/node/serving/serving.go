@@ -101,7 +101,7 @@ func (s *Serving) bind(wanted []listener) ([]listener, error) {
 	for i := range wanted {
 		l := &wanted[i]
 		srv := server.New(serverConfig(s.values, *l), server.Deps{
-			Router: s.Router, Log: s.telemetry.Log, Metrics: s.telemetry.Metrics, Tracer: s.telemetry.Tracer,
+			Router: s.Router, Log: s.telemetry.Log, Metrics: s.telemetry.Metrics, Tracer: s.telemetry.Tracing,
 			Limits: limits,
 		})
 		if err := srv.Listen(); err != nil {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
+	"go.opentelemetry.io/otel/trace"
 
 	"github.com/cauce-stream/cauce/libs/metadata"
 	"github.com/cauce-stream/cauce/libs/record"
@@ -34,7 +35,7 @@ type pending struct {
 
 // Write ends a transaction in a partition. done is called once the marker is committed, or with why it is not. Partitions of the
 // coordinators' topics have their own writers.
-func (s *Service) Write(topic string, id int32, e record.Ending, done func(error)) {
+func (s *Service) Write(_ trace.SpanContext, topic string, id int32, e record.Ending, done func(error)) {
 	p, err := s.parts.Lookup(topic, metadata.TopicID{}, id)
 	if err == nil && metadata.InternalTopic(topic) {
 		err = fmt.Errorf("%s-%d is written by its coordinator only: %w", topic, id, kerr.NotLeaderForPartition)

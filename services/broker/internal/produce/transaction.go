@@ -50,7 +50,7 @@ func (s *Service) verify(ctx context.Context, p *produce, nowMs int64) {
 				continue // append says what is wrong
 			}
 			if t.ID == "" {
-				t = txncheck.Transaction{ID: *q.TransactionID, ProducerID: b.ProducerID(), ProducerEpoch: b.ProducerEpoch(), Add: q.Version >= addsPartitions}
+				t = txncheck.Transaction{ID: *q.TransactionID, ProducerID: b.ProducerID(), ProducerEpoch: b.ProducerEpoch(), Add: q.Version >= addsPartitions, Origin: p.r.Trace().SpanContext()}
 			}
 			if t.ProducerID != b.ProducerID() || t.ProducerEpoch != b.ProducerEpoch() {
 				p.permits[at].err = fmt.Errorf("batches of several producers in one request: %w", kerr.InvalidProducerIDMapping)

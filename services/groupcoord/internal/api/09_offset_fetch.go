@@ -37,7 +37,7 @@ func (s *Service) offsetFetch() server.Handler {
 		case err != nil:
 			r.Fail(err)
 		case q.Version < fetchesSeveral:
-			do(s, s.shardOf(q.Group), q, fetch, r.Reply)
+			do(s, r, s.shardOf(q.Group), q, fetch, r.Reply)
 		default:
 			v.serve(s, r, q)
 		}

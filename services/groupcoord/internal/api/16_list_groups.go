@@ -37,7 +37,7 @@ func (s *Service) listGroups() server.Handler {
 		var mu sync.Mutex
 		open := newCountdown(len(own), func() { r.Reply(resp) })
 		for _, id := range own {
-			do(s, id, q, list, func(answer kmsg.Response) {
+			do(s, r, id, q, list, func(answer kmsg.Response) {
 				a := answer.(*kmsg.ListGroupsResponse)
 				mu.Lock()
 				if a.ErrorCode != 0 && a.ErrorCode != kerr.NotCoordinator.Code {

@@ -76,13 +76,13 @@ func one[Q any, P request[Q]](s *Service, group func(q P) string, prepare func(r
 		}
 		run := prepare(r, q)
 		r.ReleaseBody()
-		do(s, s.shardOf(group(q)), q, run, r.Reply)
+		do(s, r, s.shardOf(group(q)), q, run, r.Reply)
 	}
 }
 
-// do has a shard carry out an operation and gives the response away, be it a refusal.
-func do[P kmsg.Request](s *Service, id int32, q P, op operation[P], give func(kmsg.Response)) {
-	s.runtime.Do(id, func(m *shard.Machine, now time.Time, t coordinator.Ticket) coordinator.Step { return op(m, now, t, q) },
+// do has a shard carry out an operation of a request and gives the response away, be it a refusal.
+func do[P kmsg.Request](s *Service, r *server.Request, id int32, q P, op operation[P], give func(kmsg.Response)) {
+	s.runtime.Do(r.Trace().SpanContext(), id, func(m *shard.Machine, now time.Time, t coordinator.Ticket) coordinator.Step { return op(m, now, t, q) },
 		func(resp any, err error) {
 			if err != nil {
 				give(groupapi.Refuse(q, groupapi.Code(err)))
@@ -162,7 +162,7 @@ func (v several[Q, P, G, R]) serve(s *Service, r *server.Request, q P) {
 		copied := *q
 		sub := P(&copied)
 		*v.groups(sub) = p.groups
-		do(s, p.shard, sub, v.op, func(answer kmsg.Response) {
+		do(s, r, p.shard, sub, v.op, func(answer kmsg.Response) {
 			for i, result := range *v.results(answer) {
 				all[p.places[i]] = result
 			}

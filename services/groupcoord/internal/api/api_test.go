@@ -11,6 +11,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
+	"go.opentelemetry.io/otel/trace"
 	"go.uber.org/zap"
 
 	"github.com/cauce-stream/cauce/libs/config"
@@ -50,7 +51,7 @@ func serve(t *testing.T, limits server.Config, keys map[string]string) string {
 	}
 	settings := &op.Settings{Broker: values, Group: func(string) map[string]string { return nil }}
 	runtime, err := coordinator.New(coordinator.Config{Name: "group"},
-		coordinator.Deps{Log: &emptyLog{}, Logger: zap.NewNop(), Job: func(int32, int32, any) {}},
+		coordinator.Deps{Log: &emptyLog{}, Logger: zap.NewNop(), Job: func(trace.SpanContext, int32, int32, any) {}},
 		func(int32) *shard.Machine { return shard.New(im, settings) })
 	if err != nil {
 		t.Fatal(err)

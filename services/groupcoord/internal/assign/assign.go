@@ -10,6 +10,8 @@ import (
 	"sync"
 	"time"
 
+	"go.opentelemetry.io/otel/trace"
+
 	"github.com/cauce-stream/cauce/libs/metadata"
 	"github.com/cauce-stream/cauce/libs/plugin"
 	"github.com/cauce-stream/cauce/libs/plugin/host"
@@ -59,8 +61,8 @@ type Lag func(ctx context.Context) [][]int64
 
 // Ask has done called once, from another goroutine, with the assignor's answer or an error that names the assignor and
 // says what is wrong. measure is called before if the assignor wants to know; it may be nil. After Close nothing is called.
-// in must not be changed any more.
-func (a *Asker) Ask(in *assignment.Input, measure Lag, done func(assignment.Output, error)) {
+// in must not be changed any more. The call is part of the trace of origin.
+func (a *Asker) Ask(origin trace.SpanContext, in *assignment.Input, measure Lag, done func(assignment.Output, error)) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.closed {
@@ -77,7 +79,7 @@ func (a *Asker) Ask(in *assignment.Input, measure Lag, done func(assignment.Outp
 		if busy {
 			done(nil, fmt.Errorf("assignor %s: %w", in.Assignor, errBusy))
 		} else {
-			done(a.answer(in, measure, slots))
+			done(a.answer(origin, in, measure, slots))
 		}
 		a.mu.Lock()
 		a.open--
@@ -94,14 +96,14 @@ func (a *Asker) Close() {
 	a.waiting.Wait()
 }
 
-func (a *Asker) answer(in *assignment.Input, measure Lag, slots chan struct{}) (assignment.Output, error) {
+func (a *Asker) answer(origin trace.SpanContext, in *assignment.Input, measure Lag, slots chan struct{}) (assignment.Output, error) {
 	select {
 	case slots <- struct{}{}:
 		defer func() { <-slots }()
 	case <-a.ctx.Done():
 		return nil, fmt.Errorf("assignor %s: %w", in.Assignor, errClosed)
 	}
-	ctx, cancel := context.WithTimeout(a.ctx, a.timeout)
+	ctx, cancel := context.WithTimeout(trace.ContextWithSpanContext(a.ctx, origin), a.timeout)
 	defer cancel()
 	question := request(in)
 	if err := a.addLag(ctx, question, in.Assignor, measure); err != nil {

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"go.opentelemetry.io/otel/trace"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest/observer"
 
@@ -94,7 +95,7 @@ type answer struct {
 // ask starts a question.
 func ask(a *Asker, in *assignment.Input) <-chan answer {
 	answers := make(chan answer, 1)
-	a.Ask(in, nil, func(out assignment.Output, err error) { answers <- answer{out, err} })
+	a.Ask(trace.SpanContext{}, in, nil, func(out assignment.Output, err error) { answers <- answer{out, err} })
 	return answers
 }
 
@@ -200,7 +201,7 @@ func TestLagIsMeasuredForThoseThatWantIt(t *testing.T) {
 		answers := make(chan answer, 1)
 		measured := false
 		measure := func(context.Context) [][]int64 { measured = true; return [][]int64{{3, -1, 0}} }
-		a.Ask(in, measure, func(out assignment.Output, err error) { answers <- answer{out, err} })
+		a.Ask(trace.SpanContext{}, in, measure, func(out assignment.Output, err error) { answers <- answer{out, err} })
 		if got := <-answers; got.err == nil || !strings.Contains(got.err.Error(), want) || measured != (assignor == "curious") {
 			t.Errorf("%s: %v, measured %v", assignor, got.err, measured)
 		}
@@ -220,7 +221,7 @@ func TestCloseEndsQuestionsThatHang(t *testing.T) {
 			t.Errorf("%v, %v", got.out, got.err)
 		}
 	}
-	a.Ask(input("good"), nil, func(assignment.Output, error) { t.Error("called after Close") })
+	a.Ask(trace.SpanContext{}, input("good"), nil, func(assignment.Output, error) { t.Error("called after Close") })
 }
 
 func TestAnAssignorThatTakesItsTimeHoldsUpNoOther(t *testing.T) {
@@ -229,7 +230,7 @@ func TestAnAssignorThatTakesItsTimeHoldsUpNoOther(t *testing.T) {
 	for range parallelQuestions {
 		in := input("error")
 		in.Assignor = "curious"
-		a.Ask(in, func(context.Context) [][]int64 {
+		a.Ask(trace.SpanContext{}, in, func(context.Context) [][]int64 {
 			held <- struct{}{}
 			<-release
 			return nil

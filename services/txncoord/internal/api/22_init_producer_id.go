@@ -5,6 +5,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
+	"go.opentelemetry.io/otel/trace"
 
 	"github.com/cauce-stream/cauce/libs/coordinator"
 	"github.com/cauce-stream/cauce/libs/kafka/server"
@@ -26,15 +27,16 @@ func (s *Service) initProducerID(r *server.Request) {
 	case q.TransactionalID != nil && *q.TransactionalID == "", (q.ProducerID < 0) != (q.ProducerEpoch < 0):
 		r.Reply(txnapi.Refuse(q, kerr.InvalidRequest))
 	case q.TransactionalID == nil:
-		s.waiting.Go(func() { r.Reply(s.newProducer(q)) })
+		origin := r.Trace().SpanContext()
+		s.waiting.Go(func() { r.Reply(s.newProducer(origin, q)) })
 	default:
 		s.initTransactional(r, q)
 	}
 }
 
 // newProducer is a producer without transactions.
-func (s *Service) newProducer(q *kmsg.InitProducerIDRequest) kmsg.Response {
-	id, err := s.NextProducerID(s.ctx)
+func (s *Service) newProducer(origin trace.SpanContext, q *kmsg.InitProducerIDRequest) kmsg.Response {
+	id, err := s.NextProducerID(trace.ContextWithSpanContext(s.ctx, origin))
 	if err != nil {
 		return txnapi.Refuse(q, kerr.CoordinatorLoadInProgress)
 	}
@@ -47,15 +49,15 @@ func (s *Service) initTransactional(r *server.Request, q *kmsg.InitProducerIDReq
 	if q.ProducerID < 0 {
 		q.ProducerID, q.ProducerEpoch = schema.NoProducer, schema.NoEpoch
 	}
-	id := *q.TransactionalID
-	s.do(id, func(m *shard.Machine, now time.Time, t coordinator.Ticket, fresh int64) coordinator.Step {
+	id, origin := *q.TransactionalID, r.Trace().SpanContext()
+	s.do(origin, id, func(m *shard.Machine, now time.Time, t coordinator.Ticket, fresh int64) coordinator.Step {
 		return m.InitProducerID(now, t, q, fresh)
 	}, func(response any, ticket coordinator.Ticket, code *kerr.Error) {
 		if code != nil {
 			r.Reply(txnapi.Refuse(q, code))
 			return
 		}
-		s.Runtime.Run(s.shardOf(id), func(m *shard.Machine, _ time.Time) coordinator.Step { return m.Initialized(id, ticket) })
+		s.Runtime.Run(origin, s.shardOf(id), func(m *shard.Machine, _ time.Time) coordinator.Step { return m.Initialized(id, ticket) })
 		resp := response.(*kmsg.InitProducerIDResponse)
 		if told, ok := kerr.ErrorForCode(resp.ErrorCode).(*kerr.Error); ok {
 			resp.ErrorCode = txnapi.Code(q, told)

@@ -35,7 +35,7 @@ func (s *Service) addPartitions(r *server.Request) {
 		for _, t := range q.Topics {
 			p.Partitions = appendPartitions(p.Partitions, t.Topic, t.Partitions)
 		}
-		s.add(q, p, func(code func(int) int16) {
+		s.add(r, q, p, func(code func(int) int16) {
 			resp.Topics = txnapi.AddedTopics(q.Topics, code)
 			r.Reply(resp)
 		})
@@ -44,12 +44,12 @@ func (s *Service) addPartitions(r *server.Request) {
 	resp.Transactions = make([]kmsg.AddPartitionsToTxnResponseTransaction, len(q.Transactions))
 	done := countdown(len(q.Transactions), func() { r.Reply(resp) })
 	for i := range q.Transactions {
-		s.addOne(q, i, &resp.Transactions[i], done)
+		s.addOne(r, q, i, &resp.Transactions[i], done)
 	}
 }
 
 // addOne answers for one of the transactions of a leader's request.
-func (s *Service) addOne(q *kmsg.AddPartitionsToTxnRequest, i int, result *kmsg.AddPartitionsToTxnResponseTransaction, done func()) {
+func (s *Service) addOne(r *server.Request, q *kmsg.AddPartitionsToTxnRequest, i int, result *kmsg.AddPartitionsToTxnResponseTransaction, done func()) {
 	txn := &q.Transactions[i]
 	p := &shard.Participants{
 		ID: txn.TransactionalID, ProducerID: txn.ProducerID, Epoch: txn.ProducerEpoch, VerifyOnly: txn.VerifyOnly, Verified: true,
@@ -57,7 +57,7 @@ func (s *Service) addOne(q *kmsg.AddPartitionsToTxnRequest, i int, result *kmsg.
 	for _, t := range txn.Topics {
 		p.Partitions = appendPartitions(p.Partitions, t.Topic, t.Partitions)
 	}
-	s.add(q, p, func(code func(int) int16) {
+	s.add(r, q, p, func(code func(int) int16) {
 		*result = txnapi.AddedTransaction(txn, code)
 		done()
 	})
@@ -71,7 +71,7 @@ func appendPartitions(list []schema.Partition, topic string, ids []int32) []sche
 }
 
 // add adds or verifies the partitions of one transaction and gives the code of each, as the request's version tells it.
-func (s *Service) add(q kmsg.Request, p *shard.Participants, give func(code func(i int) int16)) {
+func (s *Service) add(r *server.Request, q kmsg.Request, p *shard.Participants, give func(code func(i int) int16)) {
 	all := func(code *kerr.Error) { give(func(int) int16 { return txnapi.Code(q, code) }) }
 	switch missing := s.missing(p.Partitions); {
 	case p.ID == "":
@@ -86,7 +86,7 @@ func (s *Service) add(q kmsg.Request, p *shard.Participants, give func(code func
 		})
 		return
 	}
-	s.do(p.ID, func(m *shard.Machine, now time.Time, t coordinator.Ticket, _ int64) coordinator.Step {
+	s.do(r.Trace().SpanContext(), p.ID, func(m *shard.Machine, now time.Time, t coordinator.Ticket, _ int64) coordinator.Step {
 		return m.Add(now, t, p)
 	},
 		func(response any, _ coordinator.Ticket, code *kerr.Error) {

@@ -43,7 +43,7 @@ func (s *Service) offsetsTopic() *metadata.Topic {
 func (s *Service) addGroup(r *server.Request, q *kmsg.AddOffsetsToTxnRequest) {
 	offsets := schema.Partition{Topic: metadata.ConsumerOffsetsTopic, ID: s.offsetsTopic().ShardOf(q.Group)}
 	p := &shard.Participants{ID: q.TransactionalID, ProducerID: q.ProducerID, Epoch: q.ProducerEpoch, Partitions: []schema.Partition{offsets}}
-	s.add(q, p, func(code func(int) int16) {
+	s.add(r, q, p, func(code func(int) int16) {
 		resp := kmsg.NewPtrAddOffsetsToTxnResponse()
 		resp.ErrorCode = code(0)
 		r.Reply(resp)

@@ -28,7 +28,7 @@ func (s *Service) endTxn(r *server.Request) {
 		r.Reply(txnapi.Refuse(q, kerr.InvalidRequest))
 		return
 	}
-	s.do(q.TransactionalID, func(m *shard.Machine, now time.Time, t coordinator.Ticket, fresh int64) coordinator.Step {
+	s.do(r.Trace().SpanContext(), q.TransactionalID, func(m *shard.Machine, now time.Time, t coordinator.Ticket, fresh int64) coordinator.Step {
 		return m.EndTxn(now, t, q, q.Version >= endVerifiedFrom, fresh)
 	}, func(response any, _ coordinator.Ticket, code *kerr.Error) {
 		if code != nil {

@@ -5,6 +5,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
+	"go.opentelemetry.io/otel/trace"
 
 	"github.com/cauce-stream/cauce/libs/coordinator"
 	"github.com/cauce-stream/cauce/libs/kafka/server"
@@ -22,14 +23,14 @@ func (s *Service) describeTransactions(r *server.Request) {
 	resp.TransactionStates = make([]kmsg.DescribeTransactionsResponseTransactionState, len(q.TransactionalIDs))
 	done := countdown(len(q.TransactionalIDs), func() { r.Reply(resp) })
 	for i, id := range q.TransactionalIDs {
-		s.describe(id, func(state *kmsg.DescribeTransactionsResponseTransactionState) {
+		s.describe(r.Trace().SpanContext(), id, func(state *kmsg.DescribeTransactionsResponseTransactionState) {
 			resp.TransactionStates[i] = *state
 			done()
 		})
 	}
 }
 
-func (s *Service) describe(id string, give func(*kmsg.DescribeTransactionsResponseTransactionState)) {
+func (s *Service) describe(origin trace.SpanContext, id string, give func(*kmsg.DescribeTransactionsResponseTransactionState)) {
 	refuse := func(code *kerr.Error) {
 		refusal := txnapi.Refuse(&kmsg.DescribeTransactionsRequest{TransactionalIDs: []string{id}}, code)
 		give(&refusal.(*kmsg.DescribeTransactionsResponse).TransactionStates[0])
@@ -38,7 +39,7 @@ func (s *Service) describe(id string, give func(*kmsg.DescribeTransactionsRespon
 		refuse(kerr.InvalidRequest)
 		return
 	}
-	s.do(id, func(m *shard.Machine, _ time.Time, t coordinator.Ticket, _ int64) coordinator.Step {
+	s.do(origin, id, func(m *shard.Machine, _ time.Time, t coordinator.Ticket, _ int64) coordinator.Step {
 		return m.Describe(t, id)
 	},
 		func(response any, _ coordinator.Ticket, code *kerr.Error) {

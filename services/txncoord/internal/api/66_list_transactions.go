@@ -51,7 +51,7 @@ func (s *Service) listTransactions(r *server.Request) {
 		done()
 	}
 	for _, id := range own {
-		s.Runtime.Do(id, func(m *shard.Machine, now time.Time, t coordinator.Ticket) coordinator.Step {
+		s.Runtime.Do(r.Trace().SpanContext(), id, func(m *shard.Machine, now time.Time, t coordinator.Ticket) coordinator.Step {
 			return m.List(now, t, filter)
 		},
 			func(response any, err error) {

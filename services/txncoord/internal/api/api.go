@@ -13,6 +13,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
+	"go.opentelemetry.io/otel/trace"
 
 	"github.com/cauce-stream/cauce/libs/coordinator"
 	"github.com/cauce-stream/cauce/libs/kafka/server"
@@ -80,28 +81,28 @@ func (s *Service) shardOf(id string) int32 {
 // operation is what a shard does for a request. fresh is a producer id that nobody had, or NoProducer.
 type operation func(m *shard.Machine, now time.Time, t coordinator.Ticket, fresh int64) coordinator.Step
 
-// do has the shard of a transactional id carry out an operation, and give what it answers, or why it does not. If it needs a producer
+// do has the shard of a transactional id carry out an operation for the span origin, and give what it answers, or why it does not. If it needs a producer
 // id it is carried out again with one.
-func (s *Service) do(id string, op operation, give func(response any, ticket coordinator.Ticket, code *kerr.Error)) {
-	s.run(id, op, schema.NoProducer, func(response any, ticket coordinator.Ticket, code *kerr.Error) {
+func (s *Service) do(origin trace.SpanContext, id string, op operation, give func(response any, ticket coordinator.Ticket, code *kerr.Error)) {
+	s.run(origin, id, op, schema.NoProducer, func(response any, ticket coordinator.Ticket, code *kerr.Error) {
 		if _, needs := response.(*shard.NeedProducerID); !needs {
 			give(response, ticket, code)
 			return
 		}
 		s.waiting.Go(func() {
-			fresh, err := s.NextProducerID(s.ctx)
+			fresh, err := s.NextProducerID(trace.ContextWithSpanContext(s.ctx, origin))
 			if err != nil {
 				give(nil, 0, kerr.CoordinatorLoadInProgress) // as Kafka's while it has no ids: ask again
 				return
 			}
-			s.run(id, op, fresh, give)
+			s.run(origin, id, op, fresh, give)
 		})
 	})
 }
 
-func (s *Service) run(id string, op operation, fresh int64, give func(response any, ticket coordinator.Ticket, code *kerr.Error)) {
+func (s *Service) run(origin trace.SpanContext, id string, op operation, fresh int64, give func(response any, ticket coordinator.Ticket, code *kerr.Error)) {
 	var ticket coordinator.Ticket
-	s.Runtime.Do(s.shardOf(id), func(m *shard.Machine, now time.Time, t coordinator.Ticket) coordinator.Step {
+	s.Runtime.Do(origin, s.shardOf(id), func(m *shard.Machine, now time.Time, t coordinator.Ticket) coordinator.Step {
 		ticket = t
 		return op(m, now, t, fresh)
 	}, func(response any, err error) {

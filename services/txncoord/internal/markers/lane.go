@@ -9,9 +9,13 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
+	"go.opentelemetry.io/otel/attribute"
+	otelcodes "go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/trace"
 	"go.uber.org/zap"
 
 	"github.com/cauce-stream/cauce/libs/metadata"
+	"github.com/cauce-stream/cauce/libs/tracing"
 	"github.com/cauce-stream/cauce/services/txncoord/internal/schema"
 )
 
@@ -93,6 +97,7 @@ func (s *Sender) reconsider(l *lane, im *metadata.Image) {
 // send has a request answered, and deals with the answer.
 func (s *Sender) send(ctx context.Context, l *lane, r *request) {
 	defer r.cancel()
+	ctx, span := s.span(ctx, l.node, r.items)
 	codes, err := s.ask(ctx, l.node, r.items)
 	done := map[*delivery][]schema.Partition{}
 	var failed []item
@@ -105,6 +110,10 @@ func (s *Sender) send(ctx context.Context, l *lane, r *request) {
 		failed = append(failed, i)
 		s.report(i, l.node, why)
 	}
+	if err != nil || len(failed) > 0 {
+		span.SetStatus(otelcodes.Error, fmt.Sprintf("%d of %d markers are not written", len(failed), len(r.items)))
+	}
+	span.End()
 	for d, partitions := range done {
 		s.written(d, partitions)
 	}
@@ -119,6 +128,18 @@ func (s *Sender) send(ctx context.Context, l *lane, r *request) {
 	delete(l.requests, r)
 	s.mu.Unlock()
 	s.signal()
+}
+
+// span begins that of a request with these markers, in the trace of one of their transactions and linked to those of the others.
+func (s *Sender) span(ctx context.Context, node int32, items []item) (context.Context, trace.Span) {
+	var origins tracing.Origins
+	for i := range items {
+		if i == 0 || items[i].d != items[i-1].d {
+			origins.Add(items[i].d.origin)
+		}
+	}
+	return s.deps.Tracer.Start(origins.Context(ctx), "transaction markers", trace.WithSpanKind(trace.SpanKindClient), origins.Links(),
+		trace.WithAttributes(attribute.Int("cauce.node.id", int(node)), attribute.Int("cauce.transaction.markers", len(items))))
 }
 
 // verdict is what an answer means for a marker.

@@ -16,6 +16,8 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
+	"go.opentelemetry.io/otel/trace"
+	"go.opentelemetry.io/otel/trace/noop"
 	"go.uber.org/zap"
 
 	"github.com/cauce-stream/cauce/libs/kafka/client"
@@ -54,9 +56,10 @@ type Deps struct {
 	// Owned says whether the shard is still this node's under the epoch. It is called with nothing locked.
 	Owned func(shard, epoch int32) bool
 	// Written is told of partitions that have their marker, or never will: those of topics that are gone. It may block for as long
-	// as an operation on the shard takes.
-	Written func(shard int32, c *shard.Completion, partitions []schema.Partition)
+	// as an operation on the shard takes. origin is that of the delivery.
+	Written func(origin trace.SpanContext, shard int32, c *shard.Completion, partitions []schema.Partition)
 	Log     *zap.Logger
+	Tracer  trace.Tracer // nil: no spans
 	// Ask sends a request to an address; nil for connections of the sender's own.
 	Ask func(ctx context.Context, addr string, req kmsg.Request) (kmsg.Response, error)
 }
@@ -87,6 +90,7 @@ type key struct {
 // delivery is the markers of one transaction.
 type delivery struct {
 	*shard.Completion
+	origin       trace.SpanContext // of the request that decided
 	shard, epoch int32
 	open         map[schema.Partition]bool // without a marker; true when one is on its way
 	failures     int
@@ -98,6 +102,9 @@ type delivery struct {
 func New(cfg Config, deps Deps) *Sender {
 	s := &Sender{cfg: cfg.withDefaults(), deps: deps, wake: make(chan struct{}, 1), active: map[key]*delivery{}, delayed: map[*delivery]struct{}{}, lanes: map[int32]*lane{}}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
+	if s.deps.Tracer == nil {
+		s.deps.Tracer = noop.NewTracerProvider().Tracer("")
+	}
 	if s.deps.Ask == nil {
 		s.pool = client.New(client.Config{ClientID: cfg.ClientID})
 		s.deps.Ask = s.pool.Do
@@ -115,9 +122,10 @@ func (s *Sender) Close() {
 	s.tasks.Wait()
 }
 
-// Deliver takes a transaction over, in place of an earlier one of its transactional id, and does not wait.
-func (s *Sender) Deliver(shardID, epoch int32, c *shard.Completion) {
-	d := &delivery{Completion: c, shard: shardID, epoch: epoch, open: make(map[schema.Partition]bool, len(c.Partitions)), since: time.Now()}
+// Deliver takes a transaction over, in place of an earlier one of its transactional id, and does not wait. Its markers are part of the
+// trace of origin.
+func (s *Sender) Deliver(origin trace.SpanContext, shardID, epoch int32, c *shard.Completion) {
+	d := &delivery{Completion: c, origin: origin, shard: shardID, epoch: epoch, open: make(map[schema.Partition]bool, len(c.Partitions)), since: time.Now()}
 	for _, p := range c.Partitions {
 		d.open[p] = false
 	}
@@ -314,5 +322,5 @@ func (s *Sender) written(d *delivery, partitions []schema.Partition) {
 		delete(s.active, key{d.shard, d.ID})
 	}
 	s.mu.Unlock()
-	s.deps.Written(d.shard, d.Completion, partitions)
+	s.deps.Written(d.origin, d.shard, d.Completion, partitions)
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
+	"go.opentelemetry.io/otel/trace"
 	"go.uber.org/zap"
 
 	"github.com/cauce-stream/cauce/libs/metadata"
@@ -97,7 +98,7 @@ func (w *world) owned(shardID, epoch int32) bool {
 	return !w.lost && shardID == 7 && epoch == 3
 }
 
-func (w *world) take(_ int32, c *shard.Completion, partitions []schema.Partition) {
+func (w *world) take(_ trace.SpanContext, _ int32, c *shard.Completion, partitions []schema.Partition) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, p := range partitions {
@@ -186,7 +187,7 @@ var a0, a1, offsets0 = schema.Partition{Topic: "a", ID: 0}, schema.Partition{Top
 
 func TestMarkersGoToLeadersAndOwners(t *testing.T) {
 	inWorld(t, func(w *world) {
-		w.s.Deliver(7, 3, completion("t", 9, a0, a1, offsets0))
+		w.s.Deliver(trace.SpanContext{}, 7, 3, completion("t", 9, a0, a1, offsets0))
 		w.expectSent("n:1 9/5 true epoch 3 v2 __consumer_offsets[0]", "n:1 9/5 true epoch 3 v2 a[0]", "n:2 9/5 true epoch 3 v2 a[1]")
 		w.expectWritten("t:__consumer_offsets-0", "t:a-0", "t:a-1")
 		w.expectBacklog(0, 0)
@@ -204,7 +205,7 @@ func TestFailedMarkersAreSentAgain(t *testing.T) {
 			}
 			return kerr.CoordinatorLoadInProgress.Code, nil
 		})
-		w.s.Deliver(7, 3, completion("t", 9, a0, a1, offsets0))
+		w.s.Deliver(trace.SpanContext{}, 7, 3, completion("t", 9, a0, a1, offsets0))
 		synctest.Wait()
 		time.Sleep(20 * time.Second)
 		if n := len(w.sent()); n < 3*20 || n > 3*40 { // the pause grows to a second
@@ -229,10 +230,10 @@ func TestADeadNodeHoldsUpNothingElse(t *testing.T) {
 			return 0, nil
 		})
 		for i := range int64(20) {
-			w.s.Deliver(7, 3, completion(fmt.Sprint("stuck", i), 100+i, a0, a1))
+			w.s.Deliver(trace.SpanContext{}, 7, 3, completion(fmt.Sprint("stuck", i), 100+i, a0, a1))
 			synctest.Wait()
 		}
-		w.s.Deliver(7, 3, completion("free", 9, a0))
+		w.s.Deliver(trace.SpanContext{}, 7, 3, completion("free", 9, a0))
 		synctest.Wait()
 		w.expectBacklog(20, 20)
 
@@ -250,7 +251,7 @@ func TestADeadNodeHoldsUpNothingElse(t *testing.T) {
 func TestAPartitionWithoutALeaderWaits(t *testing.T) {
 	inWorld(t, func(w *world) {
 		w.apply(w.leads(topicA, 0, metadata.NoLeader))
-		w.s.Deliver(7, 3, completion("t", 9, a0, a1))
+		w.s.Deliver(trace.SpanContext{}, 7, 3, completion("t", 9, a0, a1))
 		w.expectWritten("t:a-1")
 		time.Sleep(time.Minute)
 		w.expectBacklog(1, 1)
@@ -266,7 +267,7 @@ func TestPartitionsThatAreGoneNeedNoMarker(t *testing.T) {
 		w.answers(func(context.Context, string, schema.Partition) (int16, error) {
 			return kerr.UnknownTopicOrPartition.Code, nil
 		})
-		w.s.Deliver(7, 3, completion("t", 9, a0, schema.Partition{Topic: "gone"}, schema.Partition{Topic: "a", ID: 2}))
+		w.s.Deliver(trace.SpanContext{}, 7, 3, completion("t", 9, a0, schema.Partition{Topic: "gone"}, schema.Partition{Topic: "a", ID: 2}))
 		w.expectWritten("t:a-2", "t:gone-0")
 		w.expectBacklog(1, 1) // the topic is there: its leader does not know it yet
 		w.apply(&metadatapb.Record{Record: &metadatapb.Record_RemoveTopic{RemoveTopic: &metadatapb.RemoveTopicRecord{TopicId: topicA[:]}}})
@@ -281,7 +282,7 @@ func TestANewerEpochIsAnEnd(t *testing.T) {
 		w.answers(func(context.Context, string, schema.Partition) (int16, error) {
 			return kerr.InvalidProducerEpoch.Code, nil
 		})
-		w.s.Deliver(7, 3, completion("t", 9, a0))
+		w.s.Deliver(trace.SpanContext{}, 7, 3, completion("t", 9, a0))
 		w.expectWritten("t:a-0")
 	})
 }
@@ -291,7 +292,7 @@ func TestALostShardSendsNothing(t *testing.T) {
 		w.answers(func(context.Context, string, schema.Partition) (int16, error) {
 			return kerr.TransactionCoordinatorFenced.Code, nil
 		})
-		w.s.Deliver(7, 3, completion("t", 9, a0))
+		w.s.Deliver(trace.SpanContext{}, 7, 3, completion("t", 9, a0))
 		synctest.Wait()
 		w.mu.Lock()
 		w.lost = true
@@ -310,12 +311,12 @@ func TestALaterDeliveryTakesThePlaceOfAnEarlier(t *testing.T) {
 	inWorld(t, func(w *world) {
 		release := make(chan struct{})
 		w.answers(func(context.Context, string, schema.Partition) (int16, error) { <-release; return 0, nil })
-		w.s.Deliver(7, 3, completion("t", 9, a0))
+		w.s.Deliver(trace.SpanContext{}, 7, 3, completion("t", 9, a0))
 		synctest.Wait()
 		w.answers(func(context.Context, string, schema.Partition) (int16, error) {
 			return kerr.NotEnoughReplicas.Code, nil
 		})
-		w.s.Deliver(7, 3, completion("t", 9, a0))
+		w.s.Deliver(trace.SpanContext{}, 7, 3, completion("t", 9, a0))
 		synctest.Wait()
 		close(release)
 		w.expectWritten()
@@ -336,7 +337,7 @@ func TestManyTransactionsShareRequests(t *testing.T) {
 			return 0, nil
 		})
 		for i := range int64(1000) {
-			w.s.Deliver(7, 3, completion(fmt.Sprint(i), i, a0))
+			w.s.Deliver(trace.SpanContext{}, 7, 3, completion(fmt.Sprint(i), i, a0))
 			if i < 8 {
 				synctest.Wait()
 			}
