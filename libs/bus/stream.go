@@ -5,12 +5,17 @@ import (
 	"fmt"
 
 	"github.com/nats-io/nats.go"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/cauce-stream/cauce/libs/tracing"
 )
 
 // Update is one push of an ordered stream. It names its predecessor, so that a follower sees a lost one at the next.
 type Update struct {
 	PrevOffset, Offset int64
 	Payload            []byte
+	// Trace is the span that it comes of; not valid for none. It goes with the update only when it is sampled.
+	Trace trace.SpanContext
 }
 
 // Step is what a follower does with an update.
@@ -46,7 +51,11 @@ func (c *Conn) Push(subject string, u Update) error {
 	data = binary.BigEndian.AppendUint64(data, uint64(u.PrevOffset))
 	data = binary.BigEndian.AppendUint64(data, uint64(u.Offset))
 	data = append(data, u.Payload...)
-	if err := publishChunked(c.nc, &nats.Msg{Subject: subject, Data: data}); err != nil {
+	m := &nats.Msg{Subject: subject, Data: data}
+	if u.Trace.IsSampled() {
+		m.Header = nats.Header{tracing.ParentHeader: []string{string(tracing.AppendParent(nil, u.Trace))}}
+	}
+	if err := publishChunked(c.nc, m); err != nil {
 		return sendError(subject, err)
 	}
 	return nil
@@ -56,7 +65,7 @@ func (c *Conn) Push(subject string, u Update) error {
 func (c *Conn) Follow(subject string, deliver func(Update)) (*Subscription, error) {
 	var asm assembler
 	return c.subscribe(subject, "", func(m *nats.Msg) {
-		_, data, whole := asm.add(m)
+		header, data, whole := asm.add(m)
 		if !whole {
 			return
 		}
@@ -64,6 +73,9 @@ func (c *Conn) Follow(subject string, deliver func(Update)) (*Subscription, erro
 		if err != nil {
 			c.log.Warn(err.Error())
 			return
+		}
+		if parent := header[tracing.ParentHeader]; len(parent) > 0 {
+			u.Trace = tracing.ParseParent([]byte(parent[0]))
 		}
 		deliver(u)
 	})

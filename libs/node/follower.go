@@ -7,6 +7,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/trace"
 	"go.uber.org/zap"
 
 	"github.com/cauce-stream/cauce/libs/bus"
@@ -130,12 +132,25 @@ var errUnreadable = errors.New("metadata cannot be read")
 func (f *follower) update(u bus.Update) (lost bool, err error) {
 	switch u.After(f.at) {
 	case bus.Follows:
-		return false, f.apply(u.Offset, u.Payload)
+		began := time.Now()
+		err := f.apply(u.Offset, u.Payload)
+		f.traced(u, began)
+		return false, err
 	case bus.Gap:
 		return true, nil
 	default:
 		return false, nil
 	}
+}
+
+// traced makes the span of an update that was applied from that time on.
+func (f *follower) traced(u bus.Update, began time.Time) {
+	if f.n.tracer == nil || !u.Trace.IsSampled() {
+		return
+	}
+	_, span := f.n.tracer.Start(trace.ContextWithRemoteSpanContext(context.Background(), u.Trace), "metadata apply", trace.WithTimestamp(began),
+		trace.WithAttributes(attribute.Int("cauce.node.id", int(f.n.cfg.ID)), attribute.Int64("cauce.metadata.offset", u.Offset)))
+	span.End()
 }
 
 func (f *follower) apply(offset int64, batch []byte) error {

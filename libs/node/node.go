@@ -59,6 +59,7 @@ type Node struct {
 	bus         *bus.Conn
 	log         *zap.Logger
 	metrics     *metrics
+	tracer      trace.Tracer // nil for none
 	incarnation [16]byte
 
 	image     atomic.Pointer[metadata.Image]
@@ -82,7 +83,7 @@ func New(cfg Config, deps Deps) *Node {
 		deps.Log = zap.NewNop()
 	}
 	n := &Node{
-		cfg: cfg, bus: deps.Bus, log: deps.Log,
+		cfg: cfg, bus: deps.Bus, log: deps.Log, tracer: deps.Tracer,
 		ready: make(chan struct{}), drain: make(chan struct{}), drained: make(chan struct{}), ended: make(chan struct{}),
 	}
 	n.readyOnce = sync.OnceFunc(func() { close(n.ready) })

@@ -1,15 +1,20 @@
 package broker
 
 import (
+	"context"
 	"encoding/binary"
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 
 	"github.com/cauce-stream/cauce/libs/metadata"
 	"github.com/cauce-stream/cauce/libs/record"
+	"github.com/cauce-stream/cauce/libs/tracing"
 )
 
 // frameOf encodes a request once, to be written as often as wanted.
@@ -73,13 +78,51 @@ func BenchmarkFetch(b *testing.B) {
 	}
 }
 
+// BenchmarkProduceTraced is the cost of traces, which go to an exporter that drops them.
+func BenchmarkProduceTraced(b *testing.B) {
+	for _, bm := range []struct {
+		name string
+		rate float64 // negative: off
+	}{{"off", -1}, {"0%", 0}, {"1%", 0.01}, {"100%", 1}} {
+		b.Run(bm.name, func(b *testing.B) {
+			var tracer *tracing.Tracer
+			if bm.rate >= 0 {
+				t, provider := tracing.New(tracing.Sampling{Rate: bm.rate, SlowAfter: time.Minute}, "1", sdktrace.WithBatcher(tracetest.NewNoopExporter()))
+				tracer = t
+				b.Cleanup(func() { _ = provider.Shutdown(context.Background()) })
+			}
+			broker := startTraced(b, tracer)
+			broker.createTopic("bench", 1, "segment.bytes", "1073741824", "retention.bytes", "268435456")
+			c := broker.dial()
+			frame := frameOf(produceRequest(9, -1, "bench", metadata.TopicID{}, 0, batch(record.None, strings.Repeat("x", 1000))))
+			buf := make([]byte, 64<<10)
+			b.ReportAllocs()
+			for b.Loop() {
+				c.exchange(frame, buf)
+			}
+		})
+	}
+}
+
 // TestHotPathBudgets holds what a request allocates, wherever in the process (docs/performance.md). The figures include
-// the listener.
+// the listener. A tracer that keeps none of the requests takes nothing of it.
 func TestHotPathBudgets(t *testing.T) {
 	if raceEnabled {
 		t.Skip("the race detector allocates")
 	}
-	broker := startBroker(t)
+	t.Run("without tracer", func(t *testing.T) { hotPathBudgets(t, nil) })
+	t.Run("unsampled", func(t *testing.T) {
+		spans := tracetest.NewSpanRecorder()
+		tracer, _ := tracing.New(tracing.Sampling{Rate: 0, SlowAfter: time.Minute}, "1", sdktrace.WithSpanProcessor(spans))
+		hotPathBudgets(t, tracer)
+		if n := len(spans.Ended()); n > 0 {
+			t.Errorf("%d spans", n)
+		}
+	})
+}
+
+func hotPathBudgets(t *testing.T, tracer *tracing.Tracer) {
+	broker := startTraced(t, tracer)
 	id := broker.createTopic("budget", 1)
 	c := broker.dial()
 	buf := make([]byte, 64<<10)

@@ -26,6 +26,7 @@ import (
 	"github.com/cauce-stream/cauce/libs/log/logdir"
 	"github.com/cauce-stream/cauce/libs/metadata"
 	"github.com/cauce-stream/cauce/libs/node"
+	"github.com/cauce-stream/cauce/libs/tracing"
 	"github.com/cauce-stream/cauce/services/broker/internal/api"
 	"github.com/cauce-stream/cauce/services/broker/internal/cleaner"
 	"github.com/cauce-stream/cauce/services/broker/internal/fetch"
@@ -46,10 +47,11 @@ type Config struct {
 	Static configkeys.Values
 }
 
-// Deps are what a broker needs of its process. Metrics may be nil.
+// Deps are what a broker needs of its process. Metrics and Tracer may be nil.
 type Deps struct {
 	Log     *zap.Logger
 	Metrics prometheus.Registerer
+	Tracer  *tracing.Tracer
 }
 
 // Service is one broker.
@@ -103,7 +105,7 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Service, error) {
 		NodeID: cfg.NodeID, Logs: logs, Topic: s.topicConfig, LagMaxMs: v.Long("replica.lag.time.max.ms"),
 		Propose: s.wishes.Propose, NowMs: nowMs, Logger: deps.Log,
 	})
-	s.copies = fetcher.New(s.fetcherConfig(), s.parts)
+	s.copies = fetcher.New(s.fetcherConfig(deps.Tracer), s.parts)
 	s.moves = move.New(move.Config{Threads: s.moveThreads(), Quota: s.throttles.moves, NowMs: nowMs, Log: deps.Log})
 	s.fetches = fetch.New(fetch.Config{
 		MaxBytes:           int32(v.Int("fetch.max.bytes")),
@@ -138,7 +140,7 @@ func selectsByRack(class string) (bool, error) {
 	return false, fmt.Errorf("replica.selector.class=%s: only Kafka's RackAwareReplicaSelector and LeaderSelector are known", class)
 }
 
-func (s *Service) fetcherConfig() fetcher.Config {
+func (s *Service) fetcherConfig(tracer *tracing.Tracer) fetcher.Config {
 	v := s.cfg.Static
 	return fetcher.Config{
 		NodeID: s.cfg.NodeID, NodeEpoch: func() int64 { return s.epoch() },
@@ -146,7 +148,7 @@ func (s *Service) fetcherConfig() fetcher.Config {
 		MinBytes: int32(v.Int("replica.fetch.min.bytes")), MaxWait: v.DurationMs("replica.fetch.wait.max.ms"),
 		MaxBytes: int32(v.Int("replica.fetch.response.max.bytes")), MaxPartitionBytes: int32(v.Int("replica.fetch.max.bytes")),
 		Backoff: v.DurationMs("replica.fetch.backoff.ms"), SocketTimeout: v.DurationMs("replica.socket.timeout.ms"),
-		Throttle: s.throttles.follower, Log: s.log,
+		Throttle: s.throttles.follower, Log: s.log, Tracer: tracer,
 	}
 }
 

@@ -27,13 +27,15 @@ import (
 	"github.com/cauce-stream/cauce/libs/metadata"
 	"github.com/cauce-stream/cauce/libs/metadata/metadatapb"
 	"github.com/cauce-stream/cauce/libs/record"
+	"github.com/cauce-stream/cauce/libs/tracing"
 )
 
 // testCluster is brokers that replicate from each other over real connections, with the test in the controller's place.
 type testCluster struct {
 	t       *testing.T
 	given   map[string]string
-	mu      sync.Mutex // one change of the metadata at a time
+	tracer  *tracing.Tracer // of all members; nil for none
+	mu      sync.Mutex      // one change of the metadata at a time
 	image   *metadata.Image
 	members map[int32]*member // those that run
 	dirs    map[int32]string
@@ -53,8 +55,13 @@ type member struct {
 
 func startMembers(t *testing.T, n int32, pairs ...string) *testCluster {
 	t.Helper()
+	return startTracedMembers(t, nil, n, pairs...)
+}
+
+func startTracedMembers(t *testing.T, tracer *tracing.Tracer, n int32, pairs ...string) *testCluster {
+	t.Helper()
 	c := &testCluster{
-		t: t, given: map[string]string{"replica.fetch.wait.max.ms": "50"}, image: metadata.Empty(),
+		t: t, tracer: tracer, given: map[string]string{"replica.fetch.wait.max.ms": "50"}, image: metadata.Empty(),
 		members: map[int32]*member{}, dirs: map[int32]string{}, second: map[int32]string{}, changed: make(chan struct{}),
 	}
 	for i := 0; i < len(pairs); i += 2 {
@@ -80,7 +87,7 @@ func (c *testCluster) start(id int32) {
 		c.t.Fatal(err)
 	}
 	logger := zaptest.NewLogger(c.t, zaptest.Level(zap.WarnLevel)).With(zap.Int32("node", id))
-	s, err := New(c.t.Context(), Config{NodeID: id, LogDirs: c.logDirs(id), Static: static}, Deps{Log: logger})
+	s, err := New(c.t.Context(), Config{NodeID: id, LogDirs: c.logDirs(id), Static: static}, Deps{Log: logger, Tracer: c.tracer})
 	if err != nil {
 		c.t.Fatal(err)
 	}
@@ -91,7 +98,7 @@ func (c *testCluster) start(id int32) {
 		resp.ApiKeys = router.Versions()
 		r.Reply(resp)
 	}})
-	srv := server.New(server.Config{ListenerName: "PLAINTEXT", Address: "127.0.0.1:0"}, server.Deps{Router: router, Log: logger})
+	srv := server.New(server.Config{ListenerName: "PLAINTEXT", Address: "127.0.0.1:0"}, server.Deps{Router: router, Log: logger, Tracer: c.tracer})
 	if err := srv.Listen(); err != nil {
 		c.t.Fatal(err)
 	}

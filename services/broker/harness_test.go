@@ -21,6 +21,7 @@ import (
 	"github.com/cauce-stream/cauce/libs/metadata"
 	"github.com/cauce-stream/cauce/libs/metadata/metadatapb"
 	"github.com/cauce-stream/cauce/libs/record"
+	"github.com/cauce-stream/cauce/libs/tracing"
 )
 
 const testNode = 1
@@ -37,6 +38,12 @@ type testBroker struct {
 // startBroker starts a broker with the given keys and values beside the defaults.
 func startBroker(t testing.TB, pairs ...string) *testBroker {
 	t.Helper()
+	return startTraced(t, nil, pairs...)
+}
+
+// startTraced is startBroker with a tracer, nil for none.
+func startTraced(t testing.TB, tracer *tracing.Tracer, pairs ...string) *testBroker {
+	t.Helper()
 	given := map[string]string{}
 	for i := 0; i < len(pairs); i += 2 {
 		given[pairs[i]] = pairs[i+1]
@@ -46,7 +53,7 @@ func startBroker(t testing.TB, pairs ...string) *testBroker {
 		t.Fatal(err)
 	}
 	logger := zaptest.NewLogger(t, zaptest.Level(zap.ErrorLevel))
-	s, err := New(t.Context(), Config{NodeID: testNode, LogDirs: []string{t.TempDir()}, Static: static}, Deps{Log: logger})
+	s, err := New(t.Context(), Config{NodeID: testNode, LogDirs: []string{t.TempDir()}, Static: static}, Deps{Log: logger, Tracer: tracer})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -57,7 +64,7 @@ func startBroker(t testing.TB, pairs ...string) *testBroker {
 			t.Errorf("close: %v", err)
 		}
 	})
-	return &testBroker{Service: s, t: t, image: metadata.Empty(), addr: servertest.Serve(t, router, logger).String()}
+	return &testBroker{Service: s, t: t, image: metadata.Empty(), addr: servertest.ServeTraced(t, router, logger, tracer).String()}
 }
 
 // apply commits records as the controller would.

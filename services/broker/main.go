@@ -16,7 +16,7 @@ import (
 func Main(ctx context.Context, env process.Env) (err error) {
 	b, err := New(ctx, Config{
 		NodeID: configkeys.NodeID(env.Values), LogDirs: configkeys.LogDirs(env.Values), Static: env.Values,
-	}, Deps{Log: env.Telemetry.Log, Metrics: env.Telemetry.Metrics})
+	}, Deps{Log: env.Telemetry.Log, Metrics: env.Telemetry.Metrics, Tracer: env.Telemetry.Tracing})
 	if err != nil {
 		return err
 	}

@@ -23,6 +23,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"go.opentelemetry.io/otel/trace"
 	"go.uber.org/zap"
 
 	"github.com/cauce-stream/cauce/libs/bus"
@@ -46,11 +47,12 @@ type Config struct {
 	Static configkeys.Values
 }
 
-// Deps are what a controller talks through. Log and Metrics may be nil.
+// Deps are what a controller talks through. Log, Metrics and Tracer may be nil.
 type Deps struct {
 	Bus     *bus.Conn
 	Log     *zap.Logger
 	Metrics prometheus.Registerer
+	Tracer  trace.Tracer
 }
 
 // Service is one controller.
@@ -59,6 +61,7 @@ type Service struct {
 	bus      *bus.Conn
 	log      *zap.Logger
 	metrics  *metrics
+	tracer   trace.Tracer // nil for none
 	machine  *machine
 	quorum   *quorum.Quorum // set by Run before anything that uses it
 	requests chan request
@@ -94,7 +97,7 @@ func New(cfg Config, deps Deps) (*Service, error) {
 	}
 	now := time.Now()
 	s := &Service{
-		cfg: cfg, bus: deps.Bus, log: deps.Log,
+		cfg: cfg, bus: deps.Bus, log: deps.Log, tracer: deps.Tracer,
 		requests: make(chan request, requestQueue),
 		outbox:   make(chan func(), outboxQueue),
 		rand:     rand.New(rand.NewChaCha8(seed)),

@@ -5,6 +5,8 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"go.opentelemetry.io/otel/trace"
+
 	"github.com/cauce-stream/cauce/libs/bus"
 	"github.com/cauce-stream/cauce/libs/bus/controlpb"
 	"github.com/cauce-stream/cauce/libs/metadata"
@@ -15,7 +17,7 @@ import (
 // metadata), and its index is the batch's offset.
 type machine struct {
 	image atomic.Pointer[metadata.Image]
-	push  func(prev, offset int64, batch []byte) // of a batch that this controller decided itself
+	push  func(bus.Update) // of a batch that this controller decided itself
 
 	mu      sync.Mutex
 	lead    quorum.Leadership
@@ -25,9 +27,9 @@ type machine struct {
 func newMachine(s *Service) *machine {
 	m := &machine{changed: make(chan struct{}, 1), lead: quorum.Leadership{Leader: -1}}
 	m.image.Store(metadata.Empty())
-	m.push = func(prev, offset int64, batch []byte) {
+	m.push = func(u bus.Update) {
 		s.send(func() {
-			if err := s.bus.Push(controlpb.MetadataStream, bus.Update{PrevOffset: prev, Offset: offset, Payload: batch}); err != nil {
+			if err := s.bus.Push(controlpb.MetadataStream, u); err != nil {
 				s.log.Debug(err.Error())
 			}
 		})
@@ -45,14 +47,22 @@ func (m *machine) Restore(_ int64, data []byte) error {
 	return nil
 }
 
-// Apply adds a batch. value is the image with the batch if this controller decided it under its present claim.
+// decision is what a batch comes to: the image that has it, and the span of its commit.
+type decision struct {
+	image *metadata.Image
+	trace trace.SpanContext
+}
+
+// Apply adds a batch. value is its *decision if this controller decided it under its present claim.
 func (m *machine) Apply(index int64, data []byte, value any) error {
 	old := m.image.Load()
-	next, own := value.(*metadata.Image)
-	if own && next.Offset() != index {
-		return fmt.Errorf("decided for offset %d and committed at %d", next.Offset(), index)
-	}
-	if !own {
+	decided, own := value.(*decision)
+	var next *metadata.Image
+	if own {
+		if next = decided.image; next.Offset() != index {
+			return fmt.Errorf("decided for offset %d and committed at %d", next.Offset(), index)
+		}
+	} else {
 		recs, rest, err := metadata.NextBatch(data)
 		if err != nil {
 			return err
@@ -66,7 +76,7 @@ func (m *machine) Apply(index int64, data []byte, value any) error {
 	}
 	m.image.Store(next)
 	if own {
-		m.push(old.Offset(), index, data)
+		m.push(bus.Update{PrevOffset: old.Offset(), Offset: index, Payload: data, Trace: decided.trace})
 	}
 	return nil
 }

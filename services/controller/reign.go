@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
+	"go.opentelemetry.io/otel/trace"
 	"go.uber.org/zap"
 	"google.golang.org/protobuf/proto"
 
@@ -34,8 +35,9 @@ type reign struct {
 	image    *metadata.Image
 	next     int64
 	sessions *cluster.Sessions
-	beats    map[int32]beat // the newest of each node
-	dueMs    int64          // when the next session ends
+	beats    map[int32]beat    // the newest of each node
+	origin   trace.SpanContext // of the request that is being decided
+	dueMs    int64             // when the next session ends
 	chores   []*chore
 	// electUnclean is the chore that changes of configs hasten.
 	electUnclean *chore
@@ -178,7 +180,12 @@ func (r *reign) offsetWith(recs []*metadatapb.Record) int64 {
 // without records is done once those before it are: it may rest on them. done is called in the order of decisions.
 func (r *reign) commit(recs []*metadatapb.Record, done func(error)) {
 	unclean := cluster.UncleanElections(r.image, recs)
+	var span trace.Span
+	if len(recs) > 0 {
+		span = r.s.commitSpan(r.origin, r.next)
+	}
 	p := quorum.Proposal{Claim: r.claim, Done: func(err error) {
+		endCommit(span, err)
 		r.s.send(func() {
 			if err == nil {
 				r.s.tellUnclean(unclean)
@@ -187,7 +194,7 @@ func (r *reign) commit(recs []*metadatapb.Record, done func(error)) {
 		})
 	}}
 	if len(recs) > 0 {
-		if err := r.add(recs, &p); err != nil {
+		if err := r.add(recs, &p, identity(span)); err != nil {
 			r.s.metrics.faults.Inc()
 			r.s.log.Error("records refused", zap.Int("records", len(recs)), zap.Error(err))
 			p.Done(err)
@@ -197,8 +204,9 @@ func (r *reign) commit(recs []*metadatapb.Record, done func(error)) {
 	r.s.quorum.Propose(p)
 }
 
-// add makes the records, and those by which the shards follow them, a batch of p, and the reign's image one that has them.
-func (r *reign) add(recs []*metadatapb.Record, p *quorum.Proposal) error {
+// add makes the records, and those by which the shards follow them, a batch of p, and the reign's image one that has them. commit is
+// the span of their commit.
+func (r *reign) add(recs []*metadatapb.Record, p *quorum.Proposal, commit trace.SpanContext) error {
 	image, delta, err := r.image.Apply(r.next, recs)
 	if err != nil {
 		return err
@@ -217,7 +225,7 @@ func (r *reign) add(recs []*metadatapb.Record, p *quorum.Proposal) error {
 		return fmt.Errorf("batch of %d bytes above %d: %w", len(data), maxBatchBytes, kerr.RecordListTooLarge)
 	}
 	r.changedConfigs(image, delta.ChangedConfigs)
-	p.Data, p.Value = data, image
+	p.Data, p.Value = data, &decision{image, commit}
 	r.image = image
 	r.next++
 	return nil
@@ -270,17 +278,21 @@ func (r *reign) expire() {
 func serve[Req, Resp proto.Message](r *reign, e bus.Endpoint[Req, Resp], refuse func(code int32, message string) Resp,
 	decide func(Req) (Resp, []*metadatapb.Record, error),
 ) error {
-	sub, err := e.Serve(r.s.bus, func(_ context.Context, req Req, reply func(Resp, error)) {
+	sub, err := e.Serve(r.s.bus, func(ctx context.Context, req Req, reply func(Resp, error)) {
 		fail := func(err error) {
 			code, message := codeOf(err)
 			reply(refuse(code, message), nil)
 		}
+		origin, queued := trace.SpanContextFromContext(ctx), time.Now()
 		r.submit(func() {
 			resp, recs, err := decide(req)
 			if err != nil {
 				recs = nil
 			}
 			refusal := err
+			r.s.tracedProposal(origin, queued, len(recs))
+			r.origin = origin
+			defer func() { r.origin = trace.SpanContext{} }()
 			r.commit(recs, func(err error) {
 				if err = errors.Join(refusal, err); err != nil {
 					fail(err)

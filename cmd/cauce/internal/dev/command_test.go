@@ -14,13 +14,36 @@ import (
 
 	"github.com/cauce-stream/cauce/cmd/cauce/internal/cli"
 	"github.com/cauce-stream/cauce/cmd/cauce/internal/cli/exit"
+	"github.com/cauce-stream/cauce/libs/plugin"
 	"github.com/cauce-stream/cauce/libs/process"
 )
 
 // asProgram makes the test binary behave as cauce.
 const asProgram = "DEV_TEST_AS_PROGRAM"
 
+// asPlugin makes it behave as a plugin, with an assignor in it.
+const asPlugin = "DEV_TEST_AS_PLUGIN"
+
+// first gives all partitions to the first member.
+type first struct{}
+
+func (first) Info() plugin.Info { return plugin.Info{Name: "first", Version: "1"} }
+
+func (first) Assign(_ context.Context, r *plugin.Request) (plugin.Response, error) {
+	all := make(plugin.Response, len(r.Members))
+	for i, t := range r.Topics {
+		for p := range t.Partitions {
+			all[0] = append(all[0], plugin.TopicPartitions{Topic: i, Partitions: []int32{p}})
+		}
+	}
+	return all, nil
+}
+
 func TestMain(m *testing.M) {
+	if os.Getenv(asPlugin) != "" {
+		plugin.Serve(first{})
+		return
+	}
 	if os.Getenv(asProgram) != "" {
 		ctx, stop := process.SignalContext(context.Background())
 		code := cli.Run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr)

@@ -79,7 +79,7 @@ func newController(env process.Env, conn *bus.Conn) (*controller.Service, error)
 		Dir:       configkeys.MetadataDir(env.Values),
 		ClusterID: env.Values.String("cluster.id"),
 		Static:    env.Values,
-	}, controller.Deps{Bus: conn, Log: env.Telemetry.Log, Metrics: env.Telemetry.Metrics})
+	}, controller.Deps{Bus: conn, Log: env.Telemetry.Log, Metrics: env.Telemetry.Metrics, Tracer: env.Telemetry.Tracer})
 }
 
 func runNode(ctx context.Context, env process.Env, conn *bus.Conn, ready func(Ready)) (err error) {
@@ -87,7 +87,7 @@ func runNode(ctx context.Context, env process.Env, conn *bus.Conn, ready func(Re
 		NodeID:  configkeys.NodeID(env.Values),
 		LogDirs: configkeys.LogDirs(env.Values),
 		Static:  env.Values,
-	}, broker.Deps{Log: env.Telemetry.Log, Metrics: env.Telemetry.Metrics})
+	}, broker.Deps{Log: env.Telemetry.Log, Metrics: env.Telemetry.Metrics, Tracer: env.Telemetry.Tracing})
 	if err != nil {
 		return err
 	}

@@ -11,11 +11,18 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/cauce-stream/cauce/libs/kafka/server"
+	"github.com/cauce-stream/cauce/libs/tracing"
 )
 
 // Serve runs the router on a port of the loopback address until the test ends, before what was to be cleaned up earlier is. It
 // adds ApiVersions when the router does not have it.
 func Serve(t testing.TB, router *server.Router, log *zap.Logger) *net.TCPAddr {
+	t.Helper()
+	return ServeTraced(t, router, log, nil)
+}
+
+// ServeTraced is Serve with a tracer, nil for none.
+func ServeTraced(t testing.TB, router *server.Router, log *zap.Logger, tracer *tracing.Tracer) *net.TCPAddr {
 	t.Helper()
 	key := int16(kmsg.ApiVersions)
 	if !slices.ContainsFunc(router.Versions(), func(k kmsg.ApiVersionsResponseApiKey) bool { return k.ApiKey == key }) {
@@ -25,7 +32,7 @@ func Serve(t testing.TB, router *server.Router, log *zap.Logger) *net.TCPAddr {
 			r.Reply(resp)
 		}})
 	}
-	s := server.New(server.Config{ListenerName: "PLAINTEXT", Address: "127.0.0.1:0"}, server.Deps{Router: router, Log: log})
+	s := server.New(server.Config{ListenerName: "PLAINTEXT", Address: "127.0.0.1:0"}, server.Deps{Router: router, Log: log, Tracer: tracer})
 	if err := s.Listen(); err != nil {
 		t.Fatal(err)
 	}

@@ -72,6 +72,7 @@ type fetch struct {
 	later   []*entry // looked at, and to be looked at again by the next fetch
 	chunks  []server.Chunk
 	leaders wire.Leaders
+	traces  []byte         // of a partition's records, for a follower
 	done    partition.Done // waits that a follower's fetch has ended
 	sent    func()         // recycle, bound once
 	carryOn func()         // run, bound once
@@ -201,10 +202,12 @@ func (f *fetch) answerOrWait(session *session) {
 			f.answer()
 			return
 		}
+		f.r.Trace().Did("read")
 		f.putBack()
 		f.timer = time.AfterFunc(wait, func() {
 			if session.Cancel(round) {
 				f.deadline = time.Time{}
+				f.r.Trace().Waited("wait for records")
 				f.r.Protect(f.carryOn)
 			}
 		})
@@ -219,6 +222,7 @@ func (f *fetch) answerOrWait(session *session) {
 // is told after its producer was answered, so that its records may have been read before.
 func (f *fetch) resume() {
 	f.timer.Stop()
+	f.r.Trace().Waited("wait for records")
 	f.r.Protect(f.carryOn)
 }
 

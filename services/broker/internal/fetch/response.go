@@ -38,6 +38,7 @@ func (f *fetch) answer() {
 		head = append(head, 0)
 	}
 	f.remember()
+	f.noteAnswer()
 	r := f.r
 	f.session = nil
 	f.service.sessions.release(session)
@@ -106,7 +107,7 @@ func (f *fetch) appendPartition(head []byte, res *result) []byte {
 		return f.leaders.AppendCurrent(append(head, 1), 1, leader, epoch)
 	}
 	if res.divergingEpoch < 0 {
-		return append(head, 0)
+		return f.appendTraces(head, res)
 	}
 	head = append(head, 1, 0, 13) // one tag: number 0, 13 bytes
 	head = kbin.AppendInt32(head, res.divergingEpoch)

@@ -257,9 +257,13 @@ func (f *fetcher) take(ctx context.Context, r *replica, p *kmsg.FetchResponseTop
 		f.log.Info("log diverged from the leader's and was truncated", zap.Stringer("partition", r.partition),
 			zap.Int64("from", r.told.offset), zap.Int64("to", end), zap.Int32("leaderEpoch", r.leaderEpoch), zap.Error(err))
 	default:
+		began := time.Now()
 		err = r.partition.Replicate(partition.Copy{
 			LeaderEpoch: r.leaderEpoch, Offset: r.told.offset, Records: p.RecordBatches, HighWatermark: p.HighWatermark, StartOffset: p.LogStartOffset,
 		})
+		if err == nil && p.UnknownTags.Len() > 0 && f.cfg.Tracer != nil {
+			f.traced(r, p, began)
+		}
 	}
 	switch {
 	case err == nil:

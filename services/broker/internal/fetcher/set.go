@@ -13,6 +13,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/cauce-stream/cauce/libs/metadata"
+	"github.com/cauce-stream/cauce/libs/tracing"
 	"github.com/cauce-stream/cauce/services/broker/internal/partition"
 	"github.com/cauce-stream/cauce/services/broker/internal/quota"
 )
@@ -33,6 +34,7 @@ type Config struct {
 	SocketTimeout     time.Duration // replica.socket.timeout.ms
 	Throttle          *quota.Quota  // follower.replication.throttled.rate
 	Log               *zap.Logger
+	Tracer            *tracing.Tracer // nil: no spans
 }
 
 // key names a partition.

@@ -27,6 +27,8 @@ type Partition struct {
 	ID    int32
 	// Watchers wait for more committed records; Replicas, the followers' fetches, for more records.
 	Watchers, Replicas watch.Source
+	// Traces are those of its newest records.
+	Traces Traces
 
 	set *Set
 	// log is nil when its log directory was offline as the partition came. It changes, with leadership held for writing, when the

@@ -88,9 +88,12 @@ func (s *Service) Handle(r *server.Request) {
 		s.recycle(p)
 		return
 	}
+	p.r = r
+	p.join()
 	if s.isAhead(p) {
 		r.Go(func() {
 			s.awaitShards(r.Context(), p)
+			r.Trace().Did("await shard")
 			s.answer(p, r)
 		})
 		return
@@ -99,12 +102,13 @@ func (s *Service) Handle(r *server.Request) {
 }
 
 func (s *Service) answer(p *produce, r *server.Request) {
-	p.r = r
 	now := time.Now()
 	if p.request.TransactionID != nil && s.cfg.Verifies() {
 		s.verify(r.Context(), p, now.UnixMilli())
+		r.Trace().Did("verify transaction")
 	}
 	s.append(p, r, now.UnixMilli())
+	r.Trace().Did("append")
 	if p.request.Acks == acksAll && p.mustWait() {
 		p.wait(now)
 		return
@@ -115,6 +119,7 @@ func (s *Service) answer(p *produce, r *server.Request) {
 }
 
 func (p *produce) respond() {
+	p.noteAnswer()
 	if p.request.Acks != acksNone {
 		p.r.Finish(p.appendResponse(p.r.Begin()), nil, nil)
 	} else if err := p.firstError(); err != nil {
@@ -151,6 +156,7 @@ func (s *Service) append(p *produce, r *server.Request, nowMs int64) {
 					res.info, res.err = res.partition.Append(part.Records, r.Checksum(part.Records[record.AttributesAt:]), guard, q.Acks == acksAll, nowMs, &p.done)
 				}
 			}
+			p.noteAppend(&res)
 			p.results = append(p.results, res)
 		}
 	}

@@ -83,6 +83,7 @@ func (p *produce) giveUp() {
 
 // respondAfterWait answers once no wait is left.
 func (p *produce) respondAfterWait() {
+	p.r.Trace().Did("replicate")
 	p.takeOutcomes()
 	p.respond()
 	p.service.recycle(p)

@@ -24,7 +24,7 @@ func run(ctx context.Context, env process.Env) error {
 		return err
 	}
 	defer closeBus()
-	service, err := controller.New(cfg, controller.Deps{Bus: conn, Log: t.Log, Metrics: t.Metrics})
+	service, err := controller.New(cfg, controller.Deps{Bus: conn, Log: t.Log, Metrics: t.Metrics, Tracer: t.Tracer})
 	if err != nil {
 		return err
 	}
