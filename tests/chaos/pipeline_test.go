@@ -133,6 +133,7 @@ type life struct {
 	process string
 	random  *rand.Rand
 	over    <-chan struct{} // the client is to end, wherever it is
+	calm    *atomic.Bool
 }
 
 // run begins a client again and again until ctx ends.
@@ -146,7 +147,7 @@ func (l lives) run(ctx context.Context, live func(ctx context.Context, l life)) 
 			random := split(l.random)
 			l.running.Go(func() {
 				defer close(ended)
-				live(ctx, life{l.process, random, mine.Done()})
+				live(ctx, life{l.process, random, mine.Done(), l.calm})
 			})
 			timer := time.NewTimer(length)
 			select {
@@ -203,7 +204,7 @@ func (l life) linger(d time.Duration) {
 // patience is how long a client waits for its commit: at times it is gone before it hears of it, and whoever comes after it may be
 // there before the markers.
 func (l life) patience(ctx context.Context) (context.Context, context.CancelFunc) {
-	if l.oneOfAHundred(cutsOfAHundred) {
+	if !l.calm.Load() && l.oneOfAHundred(cutsOfAHundred) {
 		return context.WithTimeout(ctx, time.Duration(l.random.Int64N(int64(mostWait))))
 	}
 	return ctx, func() {}
