@@ -17,7 +17,7 @@ import (
 // Admin is the HTTP server for operators, apart from what clients use:
 //
 //	/healthz       200 while every health check of Telemetry passes, else 503 and the reasons
-//	/readyz        200 while every health and readiness check passes
+//	/readyz        200 while every health and readiness check passes, and there is one of the latter
 //	/metrics       Prometheus
 //	/debug/pprof/  profiles
 //	/loglevel      GET, or PUT level=debug as a form or {"level":"debug"} as JSON

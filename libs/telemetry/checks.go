@@ -1,6 +1,7 @@
 package telemetry
 
 import (
+	"errors"
 	"slices"
 	"sync"
 )
@@ -11,6 +12,9 @@ type checks struct {
 	mu            sync.Mutex
 	health, ready []check
 }
+
+// errStarting stands for the checks of a process that has not come to have any.
+var errStarting = errors.New("starting")
 
 type check struct {
 	name string
@@ -43,5 +47,8 @@ func (c *checks) forHealth() []check {
 func (c *checks) forReady() []check {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if len(c.ready) == 0 {
+		return append(slices.Clone(c.health), check{"process", func() error { return errStarting }})
+	}
 	return slices.Concat(c.health, c.ready)
 }

@@ -148,7 +148,6 @@ func TestAdminServer(t *testing.T) {
 		t.Fatal(err)
 	}
 	notYet := errors.New("still recovering")
-	tel.Ready("log", func() error { return notYet })
 	admin.Handle("/extra", http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "more") }))
 
 	ctx, cancel := context.WithCancel(t.Context())
@@ -157,6 +156,8 @@ func TestAdminServer(t *testing.T) {
 	url := "http://" + admin.Addr()
 
 	expect(t, http.MethodGet, url+"/healthz", "", 200, "ok")
+	expect(t, http.MethodGet, url+"/readyz", "", 503, "process: starting")
+	tel.Ready("log", func() error { return notYet })
 	expect(t, http.MethodGet, url+"/readyz", "", 503, "log: still recovering")
 	notYet = nil
 	expect(t, http.MethodGet, url+"/readyz", "", 200, "ok")

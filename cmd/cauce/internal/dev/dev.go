@@ -62,14 +62,13 @@ func run(ctx context.Context, env process.Env, ready func(Ready)) error {
 	if err != nil {
 		return err
 	}
-	env.Telemetry.Ready("controller", control.Healthy)
 	return beside(ctx, control.Run, func(ctx context.Context) error {
 		conn, err := server.Connect("node", deps)
 		if err != nil {
 			return err
 		}
 		defer conn.Close()
-		return runNode(ctx, env, conn, ready)
+		return runNode(ctx, env, conn, control.Healthy, ready)
 	})
 }
 
@@ -82,7 +81,7 @@ func newController(env process.Env, conn *bus.Conn) (*controller.Service, error)
 	}, controller.Deps{Bus: conn, Log: env.Telemetry.Log, Metrics: env.Telemetry.Metrics, Tracer: env.Telemetry.Tracer})
 }
 
-func runNode(ctx context.Context, env process.Env, conn *bus.Conn, ready func(Ready)) (err error) {
+func runNode(ctx context.Context, env process.Env, conn *bus.Conn, controllerHealthy func() error, ready func(Ready)) (err error) {
 	data, err := broker.New(ctx, broker.Config{
 		NodeID:  configkeys.NodeID(env.Values),
 		LogDirs: configkeys.LogDirs(env.Values),
@@ -114,6 +113,7 @@ func runNode(ctx context.Context, env process.Env, conn *bus.Conn, ready func(Re
 	if err != nil {
 		return err
 	}
+	env.Telemetry.Ready("controller", controllerHealthy) // not before the node's own check: it alone says nothing
 	data.Serve(node.Node, node.Router)
 	groups.Serve(node.Node, node.Router)
 	transactions.Serve(node.Node, node.Router)
