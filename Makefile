@@ -64,7 +64,8 @@ fuzz: ## Fuzz every target for FUZZTIME each
 	.ci/fuzz $(FUZZTIME)
 
 .PHONY: sim
-sim: ## Simulate groups and transactions RUNS times, or repeat the run of one SEED
+sim: ## Simulate replication, groups and transactions RUNS times each, or repeat the run of one SEED
+	cd tests && go test -count=1 -timeout 4h -run '^TestSimulation$$' ./simulation -v -args -seed $(SEED) -runs $(RUNS)
 	cd services/groupcoord && go test -count=1 -timeout 2h -run '^TestSimulation' ./internal/shard ./internal/consumer -args -seed $(SEED) -runs $(RUNS)
 	cd services/txncoord && go test -count=1 -timeout 2h -run '^TestSimulation$$' ./internal/shard -args -seed $(SEED) -runs $(RUNS)
 

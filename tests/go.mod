@@ -15,6 +15,7 @@ require (
 require (
 	github.com/cauce-stream/cauce/libs v0.0.0
 	github.com/cauce-stream/cauce/services/broker v0.0.0
+	github.com/cauce-stream/cauce/services/controller v0.0.0
 	github.com/davecgh/go-spew v1.1.2-0.20180830191138-d8f796af33cc // indirect
 	github.com/eapache/go-resiliency v1.7.0 // indirect
 	github.com/google/go-cmp v0.7.0 // indirect
@@ -35,3 +36,5 @@ require (
 )
 
 replace github.com/cauce-stream/cauce/services/broker => ../services/broker
+
+replace github.com/cauce-stream/cauce/services/controller => ../services/controller

@@ -26,6 +26,25 @@ func TestImportDirections(t *testing.T) {
 	}
 }
 
+// TestTestPackagesStayWithTests keeps programs from importing what is there for tests: packages whose name ends in "test".
+func TestTestPackagesStayWithTests(t *testing.T) {
+	for _, f := range source(t).goFiles {
+		if forTests(f.path) {
+			continue
+		}
+		for _, imported := range f.imports() {
+			if target, ours := strings.CutPrefix(imported, modulePrefix); ours && strings.HasSuffix(target, "test") {
+				t.Errorf("%s imports %s, which is for tests", f.path, target)
+			}
+		}
+	}
+}
+
+// forTests says whether a file is part of no program.
+func forTests(file string) bool {
+	return strings.HasSuffix(file, "_test.go") || strings.HasPrefix(file, "tests/") || strings.HasSuffix(path.Dir(file), "test")
+}
+
 func ruleFor(rules [][]string, folder string) []string {
 	var best []string
 	for _, rule := range rules {

@@ -8,7 +8,6 @@ import (
 
 	"github.com/cauce-stream/cauce/libs/log"
 	"github.com/cauce-stream/cauce/libs/metadata"
-	"github.com/cauce-stream/cauce/services/broker/internal/partition"
 	"github.com/cauce-stream/cauce/services/broker/internal/replication"
 )
 
@@ -59,7 +58,7 @@ func (f *fetch) look(e *entry, res *result, budget int, minOneBatch bool) error 
 	if err != nil {
 		return err
 	}
-	diverges, epoch, endOffset, err := partition.Diverges(l, e.offset, e.lastFetchedEpoch)
+	diverges, epoch, endOffset, err := replication.Diverges(l, e.offset, e.lastFetchedEpoch)
 	if err != nil {
 		return err
 	}

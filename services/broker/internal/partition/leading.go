@@ -149,7 +149,7 @@ func (p *Partition) GiveUp(w *ack.Wait) bool {
 }
 
 // Fetched notes a follower's fetch, which acknowledges all records below its offset, under the leader epoch and with the
-// epoch of its last record that it names. It is for Diverges to say what becomes of a follower whose log is another.
+// epoch of its last record that it names. It is for replication.Diverges to say what becomes of a follower whose log is another.
 func (p *Partition) Fetched(f replication.Fetch, leaderEpoch, lastFetchedEpoch int32, done *Done) error {
 	p.leadership.RLock()
 	defer p.leadership.RUnlock()
@@ -161,7 +161,7 @@ func (p *Partition) Fetched(f replication.Fetch, leaderEpoch, lastFetchedEpoch i
 	if at.leader == nil {
 		return kerr.UnknownLeaderEpoch // as far as is known here there are no followers
 	}
-	if diverges, _, _, err := Diverges(l, f.Offset, lastFetchedEpoch); err != nil || diverges {
+	if diverges, _, _, err := replication.Diverges(l, f.Offset, lastFetchedEpoch); err != nil || diverges {
 		return err
 	}
 	if f.Offset < l.StartOffset() || f.Offset > l.EndOffset() {
@@ -183,20 +183,6 @@ func (p *Partition) Fetched(f replication.Fetch, leaderEpoch, lastFetchedEpoch i
 	}
 	p.submit(proposal)
 	return err
-}
-
-// Diverges says whether a reader whose last record has the epoch, and who goes on at offset, has read what this log does not
-// have; epoch and endOffset then tell it where to look for the last that both have (KIP-595). Errors wrap
-// kerr.OffsetOutOfRange.
-func Diverges(l *log.Log, offset int64, lastFetchedEpoch int32) (diverges bool, epoch int32, endOffset int64, err error) {
-	if lastFetchedEpoch < 0 {
-		return false, -1, -1, nil
-	}
-	epoch, endOffset = l.EndOffsetForEpoch(lastFetchedEpoch)
-	if epoch < 0 || endOffset < 0 || offset < l.StartOffset() {
-		return false, -1, -1, kerr.OffsetOutOfRange
-	}
-	return epoch < lastFetchedEpoch || endOffset < offset, epoch, endOffset, nil
 }
 
 func (p *Partition) submit(proposal *replication.Proposal) {

@@ -73,7 +73,7 @@ func next(l, future *log.Log) ([]byte, error) {
 		return nil, fmt.Errorf("%w: %w", kerr.KafkaStorageError, err)
 	}
 	// What was read before the log is seen to go on from the future does go on from it. Truncated later, it is found by align.
-	if diverges, _, _, err := Diverges(l, future.EndOffset(), future.LatestEpoch()); err != nil || diverges {
+	if diverges, _, _, err := replication.Diverges(l, future.EndOffset(), future.LatestEpoch()); err != nil || diverges {
 		return nil, nil
 	}
 	return records, nil
@@ -89,7 +89,7 @@ func align(l, future *log.Log) error {
 		if end < l.StartOffset() {
 			return future.TruncateFullyAndStartAt(l.StartOffset())
 		}
-		diverges, epoch, endOffset, err := Diverges(l, end, future.LatestEpoch())
+		diverges, epoch, endOffset, err := replication.Diverges(l, end, future.LatestEpoch())
 		switch {
 		case errors.Is(err, kerr.OffsetOutOfRange):
 			return future.TruncateFullyAndStartAt(l.StartOffset())
@@ -129,7 +129,7 @@ func (p *Partition) switchTo(future *log.Log) error {
 			return err
 		}
 	}
-	if diverges, _, _, err := Diverges(l, future.EndOffset(), future.LatestEpoch()); err != nil {
+	if diverges, _, _, err := replication.Diverges(l, future.EndOffset(), future.LatestEpoch()); err != nil {
 		return fmt.Errorf("the copy differs from the log: %w", err)
 	} else if diverges {
 		return errors.New("the copy differs from the log")

@@ -1,12 +1,30 @@
 package replication
 
-// History is what a follower's log knows of its leader epochs.
+import "github.com/twmb/franz-go/pkg/kerr"
+
+// History is what a log knows of its leader epochs.
 type History interface {
+	// StartOffset is the offset of the first record that there may be.
+	StartOffset() int64
 	// EndOffset is the offset that the next record gets.
 	EndOffset() int64
 	// EndOffsetForEpoch is the largest known epoch that is not above the one asked for, and where the next one begins; (-1, -1)
 	// when unknown.
 	EndOffsetForEpoch(epoch int32) (foundEpoch int32, endOffset int64)
+}
+
+// Diverges says whether a reader whose last record has the epoch, and who goes on at offset, has read what this log does not
+// have; epoch and endOffset then tell it where to look for the last that both have (KIP-595). Errors wrap
+// kerr.OffsetOutOfRange.
+func Diverges(log History, offset int64, lastFetchedEpoch int32) (diverges bool, epoch int32, endOffset int64, err error) {
+	if lastFetchedEpoch < 0 {
+		return false, -1, -1, nil
+	}
+	epoch, endOffset = log.EndOffsetForEpoch(lastFetchedEpoch)
+	if epoch < 0 || endOffset < 0 || offset < log.StartOffset() {
+		return false, -1, -1, kerr.OffsetOutOfRange
+	}
+	return epoch < lastFetchedEpoch || endOffset < offset, epoch, endOffset, nil
 }
 
 // TruncateTo is where a follower's log is cut when its leader finds that it diverges: epoch and endOffset are the leader's

@@ -13,6 +13,8 @@ type start struct {
 	at    int64
 }
 
+func (h history) StartOffset() int64 { return 0 }
+
 func (h history) EndOffset() int64 { return h.end }
 
 func (h history) EndOffsetForEpoch(epoch int32) (int32, int64) {

@@ -154,9 +154,10 @@ func (c change) leader(next *metadata.Partition) (leader int32, clean bool) {
 	if i := slices.IndexFunc(next.Replicas, good); i >= 0 {
 		return next.Replicas[i], true
 	}
-	if c.elr && len(next.ISR) == 0 && len(next.ELR) == 0 &&
-		len(next.LastKnownELR) == 1 && canLead(next.LastKnownELR[0]) {
-		return next.LastKnownELR[0], false
+	if c.elr && len(next.ISR) == 0 && len(next.ELR) == 0 && len(next.LastKnownELR) == 1 {
+		if last := next.LastKnownELR[0]; next.IsReplica(last) && canLead(last) {
+			return last, false
+		}
 	}
 	if c.unclean {
 		if i := slices.IndexFunc(next.Replicas, canLead); i >= 0 {
@@ -175,7 +176,7 @@ func (c change) settle(next *metadata.Partition) {
 		}
 		return
 	}
-	// In place of last known ELR members Kafka keeps the last leader.
+	// In place of last known ELR members Kafka keeps the last leader. One that a reassignment has removed cannot come back.
 	switch {
 	case next.Leader != nobody:
 		next.LastKnownELR = nil
@@ -185,6 +186,7 @@ func (c change) settle(next *metadata.Partition) {
 		// The partition was leaderless when ELR came into force.
 		next.LastKnownELR = c.partition.ISR[:1]
 	}
+	next.LastKnownELR = slices.DeleteFunc(slices.Clone(next.LastKnownELR), func(r int32) bool { return !next.IsReplica(r) })
 }
 
 func replicasChange(field **metadatapb.Replicas, from, to []int32) bool {

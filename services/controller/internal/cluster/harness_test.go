@@ -139,7 +139,7 @@ func checkPartition(t testing.TB, im *metadata.Image, name string, p *metadata.P
 	switch {
 	case len(p.Replicas) == 0 || !within(p.Replicas):
 		t.Fatalf("%s: replicas are empty or repeat", name)
-	case !within(p.ISR) || !within(p.ELR) || !within(p.Offline):
+	case !within(p.ISR) || !within(p.ELR) || !within(p.LastKnownELR) || !within(p.Offline):
 		t.Fatalf("%s: ISR or ELR hold others than replicas, or one twice", name)
 	case !within(p.AddingReplicas) || !within(p.RemovingReplicas):
 		t.Fatalf("%s: others than replicas come or go", name)
