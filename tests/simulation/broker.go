@@ -185,7 +185,6 @@ func (w *world) become(b *broker, p *metadata.Partition) {
 		return
 	}
 	if begins || b.leader == nil {
-		b.disk.assign(p.LeaderEpoch)
 		w.tell("node %d leads epoch %d with %d records, %d are committed", b.id, p.LeaderEpoch, b.disk.EndOffset(), len(w.history))
 		b.leader = replicatest.NewLeader(b.id, p, replicatest.Rules{LagMaxMs: lagMaxMs, MayJoin: b.mayJoin}, b.disk.EndOffset(), w.nowMs)
 		b.wish = nil
@@ -195,6 +194,7 @@ func (w *world) become(b *broker, p *metadata.Partition) {
 	if !b.ready {
 		return
 	}
+	b.disk.assign(p.LeaderEpoch)
 	if b.leads != p.LeaderEpoch && b.seen == len(w.images) {
 		w.checkLeader(b)
 	}

@@ -28,7 +28,8 @@ type leading struct {
 const anyBytes = math.MaxInt32
 
 // lead follows the metadata from old, nil at first, to next. leadership is held for writing. Metadata of the past, which is
-// gone through after a start, commits nothing: what was in sync then may have been truncated since.
+// gone through after a start, commits nothing: what was in sync then may have been truncated since. Nor does it begin epochs: the
+// log may end earlier now than it did then.
 func (p *Partition) lead(old, next *metadata.Partition, done *Done) error {
 	l := p.log.Load()
 	if next.Leader != p.set.cfg.NodeID || l == nil {
@@ -38,7 +39,7 @@ func (p *Partition) lead(old, next *metadata.Partition, done *Done) error {
 	p.lag.Store(0)
 	now := p.set.cfg.NowMs()
 	begins := old == nil || old.LeaderEpoch != next.LeaderEpoch
-	if begins {
+	if p.set.settled {
 		if err := l.AssignEpoch(next.LeaderEpoch); err != nil {
 			p.stopLeading(done)
 			return err
