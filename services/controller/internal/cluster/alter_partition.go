@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"errors"
 	"slices"
 
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -65,7 +66,14 @@ func alterPartition(im *metadata.Image, rules rules, leader int32, w PartitionAl
 	if !ok {
 		return nil, nil, kerr.UnknownTopicOrPartition
 	}
-	if err := checkAlteration(im, leader, p, w); err != nil {
+	err := checkAlteration(im, leader, p, w)
+	if errors.Is(err, kerr.IneligibleReplica) {
+		// The leader takes this refusal for certain and counts the replica no more. A copy of the wish that it sent before, and that is
+		// still under way, must not be granted once the replica may be in sync again: the record ends the partition's epoch, and
+		// a controller that is none any more cannot give the answer.
+		return nil, partitionChangeRecord(&metadatapb.PartitionChangeRecord{TopicId: t.ID[:], PartitionId: p.ID}), err
+	}
+	if err != nil {
 		return nil, nil, err
 	}
 	c := rules.change(t, p)
