@@ -74,7 +74,12 @@ func (w *writer) append(a *write) (int64, error) {
 		<-g.sent // the batch is in use until then
 		return a.offset, a.err
 	case linger > 0:
-		time.Sleep(linger)
+		gathered := time.NewTimer(linger)
+		select {
+		case <-gathered.C:
+		case <-a.ctx.Done(): // whoever gives the shard up does not wait for others
+			gathered.Stop()
+		}
 		w.mu.Lock()
 		if w.open == g {
 			w.open = nil

@@ -159,6 +159,20 @@ func TestRequestIsGivenUpOnceNobodyWaitsForIt(t *testing.T) {
 	}
 }
 
+func TestLingerEndsWithTheShard(t *testing.T) {
+	_, l := logOf(t, time.Hour)
+	ctx, cancel := context.WithCancel(t.Context())
+	failed := make(chan error, 1)
+	go func() {
+		_, err := l.Append(ctx, 1, 1, 1, []byte("batch"))
+		failed <- err
+	}()
+	cancel()
+	if err := <-failed; !errors.Is(err, context.Canceled) {
+		t.Errorf("%v, want that it was cancelled", err)
+	}
+}
+
 func TestCrowd(t *testing.T) {
 	for _, c := range []struct {
 		name   string
