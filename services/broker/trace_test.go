@@ -1,10 +1,8 @@
 package broker
 
 import (
-	"context"
 	"encoding/binary"
 	"slices"
-	"sync"
 	"testing"
 	"time"
 
@@ -18,51 +16,21 @@ import (
 	"github.com/cauce-stream/cauce/libs/metadata"
 	"github.com/cauce-stream/cauce/libs/record"
 	"github.com/cauce-stream/cauce/libs/tracing"
+	"github.com/cauce-stream/cauce/libs/tracing/tracingtest"
 )
 
-// spanLog keeps the spans that have ended.
-type spanLog struct {
-	mu      sync.Mutex
-	spans   []sdktrace.ReadOnlySpan
-	changed chan struct{} // closed and replaced with each span
-}
-
-func recordingTracer(s tracing.Sampling) (*tracing.Tracer, *spanLog) {
-	spans := &spanLog{changed: make(chan struct{})}
-	tracer, _ := tracing.New(s, "1", sdktrace.WithSpanProcessor(spans))
-	return tracer, spans
-}
-
-func (l *spanLog) OnStart(context.Context, sdktrace.ReadWriteSpan) {}
-func (l *spanLog) Shutdown(context.Context) error                  { return nil }
-func (l *spanLog) ForceFlush(context.Context) error                { return nil }
-
-func (l *spanLog) OnEnd(s sdktrace.ReadOnlySpan) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.spans = append(l.spans, s)
-	close(l.changed)
-	l.changed = make(chan struct{})
-}
-
 // named are the spans of that name, and a channel that is closed when there may be more.
-func (l *spanLog) named(name string) (found []sdktrace.ReadOnlySpan, changed <-chan struct{}) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for _, s := range l.spans {
-		if s.Name() == name {
-			found = append(found, s)
-		}
-	}
-	return found, l.changed
+func named(spans *tracingtest.Spans, name string) (found []sdktrace.ReadOnlySpan, changed <-chan struct{}) {
+	all, changed := spans.Until()
+	return slices.DeleteFunc(slices.Clone(all), func(s sdktrace.ReadOnlySpan) bool { return s.Name() != name }), changed
 }
 
-// await waits for so many spans of that name.
-func (l *spanLog) await(t *testing.T, name string, n int) []sdktrace.ReadOnlySpan {
+// awaitSpans waits for so many spans of that name.
+func awaitSpans(t *testing.T, spans *tracingtest.Spans, name string, n int) []sdktrace.ReadOnlySpan {
 	t.Helper()
 	limit := time.After(20 * time.Second)
 	for {
-		found, changed := l.named(name)
+		found, changed := named(spans, name)
 		if len(found) >= n {
 			return found
 		}
@@ -98,7 +66,7 @@ func attribute(s sdktrace.ReadOnlySpan, name string) string {
 
 // TestARecordsTraceHasItsLeaderAndFollowers produces a record whose header names its producer's span.
 func TestARecordsTraceHasItsLeaderAndFollowers(t *testing.T) {
-	tracer, spans := recordingTracer(tracing.Sampling{Rate: 0, SlowAfter: -1})
+	tracer, spans := tracingtest.New(tracing.Sampling{Rate: 0, SlowAfter: -1})
 	c := startTracedMembers(t, tracer, 3)
 	id := c.create("orders", 1)
 	conn := c.dial(1)
@@ -108,8 +76,8 @@ func TestARecordsTraceHasItsLeaderAndFollowers(t *testing.T) {
 			t.Fatal(kerr.ErrorForCode(p.ErrorCode))
 		}
 	}
-	copies := spans.await(t, "replica append", 2)
-	produces, _ := spans.named("kafka.Produce")
+	copies := awaitSpans(t, spans, "replica append", 2)
+	produces, _ := named(spans, "kafka.Produce")
 	if len(produces) != 1 {
 		t.Fatalf("%d requests are kept", len(produces))
 	}
@@ -125,7 +93,7 @@ func TestARecordsTraceHasItsLeaderAndFollowers(t *testing.T) {
 			t.Errorf("%s is %q, want %q", name, got, want)
 		}
 	}
-	appended, replicated := spans.await(t, "append", 1), spans.await(t, "replicate", 1)
+	appended, replicated := awaitSpans(t, spans, "append", 1), awaitSpans(t, spans, "replicate", 1)
 	if len(appended) != 1 || len(replicated) != 1 || appended[0].Parent().SpanID() != request.SpanContext().SpanID() || replicated[0].Parent().SpanID() != request.SpanContext().SpanID() {
 		t.Fatalf("%d appends and %d replications are its parts", len(appended), len(replicated))
 	}
@@ -145,7 +113,7 @@ func TestARecordsTraceHasItsLeaderAndFollowers(t *testing.T) {
 }
 
 func TestFailedRequestsAreKeptAtRate0(t *testing.T) {
-	tracer, spans := recordingTracer(tracing.Sampling{Rate: 0, SlowAfter: -1})
+	tracer, spans := tracingtest.New(tracing.Sampling{Rate: 0, SlowAfter: -1})
 	b := startTraced(t, tracer)
 	id := b.createTopic("quiet", 1)
 	q := fetchRequest(13, 0, 1, fetchPartition{"", id, 0, 0})
@@ -155,9 +123,9 @@ func TestFailedRequestsAreKeptAtRate0(t *testing.T) {
 	q.Topics[0].Partitions[0].FetchOffset = 5
 	ask[*kmsg.FetchResponse](c, q)
 	ask[*kmsg.ProduceResponse](c, produceRequest(9, -1, "none", metadata.TopicID{}, 0, batch(record.None, "x")))
-	spans.await(t, "kafka.Produce", 1)
+	awaitSpans(t, spans, "kafka.Produce", 1)
 	for name, want := range map[string]string{"kafka.Fetch": "OFFSET_OUT_OF_RANGE", "kafka.Produce": "UNKNOWN_TOPIC_OR_PARTITION"} {
-		found, _ := spans.named(name)
+		found, _ := named(spans, name)
 		if len(found) != 1 || found[0].Status().Code != codes.Error || attribute(found[0], "error.type") != want {
 			t.Errorf("%d spans %s, want one with %s", len(found), name, want)
 		}
@@ -166,7 +134,7 @@ func TestFailedRequestsAreKeptAtRate0(t *testing.T) {
 
 // TestAFetchThatIsWokenSaysHowLongItWaited samples all requests.
 func TestAFetchThatIsWokenSaysHowLongItWaited(t *testing.T) {
-	tracer, spans := recordingTracer(tracing.Sampling{Rate: 1, SlowAfter: -1})
+	tracer, spans := tracingtest.New(tracing.Sampling{Rate: 1, SlowAfter: -1})
 	b := startTraced(t, tracer)
 	id := b.createTopic("busy", 1)
 	q := fetchRequest(13, 60_000, 1, fetchPartition{"", id, 0, 0})
@@ -176,8 +144,8 @@ func TestAFetchThatIsWokenSaysHowLongItWaited(t *testing.T) {
 	fetched, produced := c.send(q), c.send(produce) // which has its turn as the fetch waits
 	c.receive(q, fetched)
 	c.receive(produce, produced)
-	fetch := spans.await(t, "kafka.Fetch", 1)[0]
-	waits, _ := spans.named("wait for records")
+	fetch := awaitSpans(t, spans, "kafka.Fetch", 1)[0]
+	waits, _ := named(spans, "wait for records")
 	if len(waits) != 1 || waits[0].Parent().SpanID() != fetch.SpanContext().SpanID() || attribute(fetch, "messaging.operation.type") != "receive" {
 		t.Errorf("%d waits", len(waits))
 	}

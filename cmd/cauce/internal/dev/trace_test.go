@@ -6,7 +6,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"sync"
 	"testing"
 	"time"
 
@@ -23,52 +22,32 @@ import (
 	"github.com/cauce-stream/cauce/libs/record"
 	"github.com/cauce-stream/cauce/libs/telemetry"
 	"github.com/cauce-stream/cauce/libs/tracing"
+	"github.com/cauce-stream/cauce/libs/tracing/tracingtest"
 )
 
-// spanLog keeps the spans that have ended, in memory.
-type spanLog struct {
-	mu      sync.Mutex
-	spans   []sdktrace.ReadOnlySpan
-	changed chan struct{} // closed and replaced with each span
-}
-
-func (l *spanLog) OnStart(context.Context, sdktrace.ReadWriteSpan) {}
-func (l *spanLog) Shutdown(context.Context) error                  { return nil }
-func (l *spanLog) ForceFlush(context.Context) error                { return nil }
-
-func (l *spanLog) OnEnd(s sdktrace.ReadOnlySpan) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.spans = append(l.spans, s)
-	close(l.changed)
-	l.changed = make(chan struct{})
-}
-
-// of are the spans of a trace by id, and a channel that is closed when there may be more.
-func (l *spanLog) of(id trace.TraceID) (map[trace.SpanID]sdktrace.ReadOnlySpan, <-chan struct{}) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
+// ofTrace are the spans of a trace by id.
+func ofTrace(spans []sdktrace.ReadOnlySpan, id trace.TraceID) map[trace.SpanID]sdktrace.ReadOnlySpan {
 	found := map[trace.SpanID]sdktrace.ReadOnlySpan{}
-	for _, s := range l.spans {
+	for _, s := range spans {
 		if s.SpanContext().TraceID() == id {
 			found[s.SpanContext().SpanID()] = s
 		}
 	}
-	return found, l.changed
+	return found
 }
 
 // tracedNode is a running dev whose spans the test sees.
 type tracedNode struct {
 	*cluster
 	tracer *tracing.Tracer
-	spans  *spanLog
+	spans  *tracingtest.Spans
 	pool   *client.Pool // hands the span of its context on
 }
 
 func startTraced(t *testing.T, s tracing.Sampling, pairs ...string) *tracedNode {
 	t.Helper()
-	n := &tracedNode{spans: &spanLog{changed: make(chan struct{})}, pool: client.New(client.Config{ClientID: "shop"})}
-	n.tracer, _ = tracing.New(s, "1", sdktrace.WithSpanProcessor(n.spans))
+	n := &tracedNode{pool: client.New(client.Config{ClientID: "shop"})}
+	n.tracer, n.spans = tracingtest.New(s)
 	env := process.Env{Values: values(t, t.TempDir(), pairs...), Telemetry: &telemetry.Telemetry{
 		Log: zaptest.NewLogger(t, zaptest.Level(zap.ErrorLevel)), Metrics: prometheus.NewRegistry(), Tracer: n.tracer, Tracing: n.tracer}}
 	ctx, stop := context.WithCancel(context.Background())
@@ -108,7 +87,8 @@ func (n *tracedNode) await(root trace.SpanContext, path ...string) {
 	n.t.Helper()
 	limit := time.After(startLimit)
 	for {
-		spans, changed := n.spans.of(root.TraceID())
+		all, changed := n.spans.Until()
+		spans := ofTrace(all, root.TraceID())
 		var paths []string
 		for _, s := range spans {
 			up := pathOf(spans, s, root)
@@ -218,15 +198,15 @@ func TestAnOrderIsOneTrace(t *testing.T) {
 	n.await(root, "append", "kafka.Produce", "group shard append", "kafka.OffsetCommit")
 
 	n.close()
-	spans, _ := n.spans.of(root.TraceID())
+	all, _ := n.spans.Until()
+	spans := ofTrace(all, root.TraceID())
 	for _, s := range spans {
 		if up := pathOf(spans, s, root); up[len(up)-1] != "root" {
 			t.Errorf("%v is not below the client's span", up)
 		}
 	}
-	n.spans.mu.Lock()
-	defer n.spans.mu.Unlock()
-	for _, s := range n.spans.spans { // beside what failed: a coordinator that was not there yet, for instance
+	all, _ = n.spans.Until()
+	for _, s := range all { // beside what failed: a coordinator that was not there yet, for instance
 		if s.SpanContext().TraceID() != root.TraceID() && s.Status().Description == "" {
 			t.Errorf("span %s is kept, which nobody asked for", s.Name())
 		}
