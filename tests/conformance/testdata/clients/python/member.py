@@ -21,9 +21,13 @@ class KafkaPython:
         from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssignor
         from kafka.coordinator.assignors.range import RangePartitionAssignor
 
+        member = self
+
         class Listener(kafka.ConsumerRebalanceListener):
             def on_partitions_assigned(self, partitions):
                 say("assigned", *(p.partition for p in partitions))
+                if partitions:
+                    member.timeout_ms = 50
 
             def on_partitions_revoked(self, partitions):
                 say("revoked", *(p.partition for p in partitions))
@@ -33,6 +37,10 @@ class KafkaPython:
 
         assignors = {"range": RangePartitionAssignor, "cooperative-sticky": CooperativeStickyAssignor}
         self.kafka = kafka
+        # A first join that knows no partitions yet is followed by another once the topic's metadata is there. Should a poll
+        # time out while that one is under way, kafka-python 3.0.12 never takes its result (join_group_async asks need_rejoin
+        # before it looks for the join it has begun), and the member stays without partitions. So a poll lasts until then.
+        self.timeout_ms = 2000
         self.consumer = kafka.KafkaConsumer(
             bootstrap_servers=BOOTSTRAP,
             group_id=GROUP,
@@ -47,7 +55,7 @@ class KafkaPython:
         self.consumer.subscribe([TOPIC], listener=Listener())
 
     def poll(self):
-        for batch in self.consumer.poll(timeout_ms=50).values():
+        for batch in self.consumer.poll(timeout_ms=self.timeout_ms).values():
             for m in batch:
                 say("record", m.partition, m.offset)
 

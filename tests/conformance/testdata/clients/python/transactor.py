@@ -71,7 +71,8 @@ class KafkaPython:
 
     def poll(self, name):
         consumer, offsets, _ = self.inputs[name]
-        got = until_something(lambda: consumer.poll(timeout_ms=200, max_records=10))
+        # Long, as member.py says: a short poll of kafka-python may lose the assignment.
+        got = until_something(lambda: consumer.poll(timeout_ms=2000, max_records=10))
         records = [m for batch in got.values() for m in batch]
         for m in records:
             offsets[self.kafka.TopicPartition(m.topic, m.partition)] = self.kafka.OffsetAndMetadata(m.offset + 1, "", -1)
