@@ -53,7 +53,10 @@ const (
 )
 
 // notSource are folders that hold nothing of ours, wherever they lie.
-var notSource = []string{".git", ".cache", "bin", "data", "dist", "node_modules", "target", "__pycache__", ".venv"}
+var notSource = []string{".git", ".cache", "bin", "dist", "node_modules", "target", "__pycache__", ".venv"}
+
+// rootData is where a node that runs from here keeps its data.
+const rootData = root + "/data"
 
 var textEndings = []string{"", ".go", ".md", ".mod", ".work", ".txt", ".sh", ".py", ".js", ".json", ".java", ".xml", ".rs", ".toml", ".yml", ".yaml", ".proto", ".properties"}
 
@@ -63,7 +66,7 @@ var load = sync.OnceValues(func() (*project, error) {
 		switch {
 		case err != nil:
 			return err
-		case entry.IsDir() && slices.Contains(notSource, entry.Name()):
+		case entry.IsDir() && (slices.Contains(notSource, entry.Name()) || filepath.ToSlash(file) == rootData):
 			return fs.SkipDir
 		case entry.IsDir() || !entry.Type().IsRegular():
 			return nil
