@@ -105,3 +105,37 @@ func TestHistoryRemovesNothing(t *testing.T) {
 		t.Error("the log of a replica that moved away is kept")
 	}
 }
+
+// Epochs that a replica led in the past began where its log ended then. It may have lost records since, and followers of its next
+// leadership cut off what lies behind the end of an epoch.
+func TestHistoryBeginsNoEpochs(t *testing.T) {
+	b := openBroker(t, t.TempDir()) // which has lost everything
+	defer b.close()
+	id := b.createTopic("led", 1)
+	leads := func(leader int32) {
+		b.apply(&metadatapb.Record{Record: &metadatapb.Record_PartitionChange{PartitionChange: &metadatapb.PartitionChangeRecord{
+			TopicId: id[:], Replicas: &metadatapb.Replicas{Ids: []int32{testNode, testNode + 1}}, Leader: &leader,
+		}}})
+	}
+	leads(testNode + 1)
+	leads(testNode)
+	leads(testNode + 1)
+	p, err := b.parts.Lookup("led", metadata.TopicID{}, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := p.Log()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if epoch := l.LatestEpoch(); epoch != -1 {
+		t.Errorf("epoch %d has begun in a log of which the history is gone through", epoch)
+	}
+	b.parts.Settle()
+	leads(testNode)
+	state, _ := b.image.Partition(id, 0)
+	now := state.LeaderEpoch
+	if epoch := l.LatestEpoch(); epoch != now {
+		t.Errorf("the log's epoch is %d, that of its leader %d", epoch, now)
+	}
+}

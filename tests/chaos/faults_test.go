@@ -60,7 +60,7 @@ type breaker struct {
 func possibleFaults() (faults []schedule.Fault, missing []string) {
 	faults = []schedule.Fault{
 		schedule.Kill, schedule.KillBrokers, schedule.Pause, schedule.Roll, schedule.KillController, schedule.PauseController,
-		schedule.KillControllers, schedule.ShuffleLeaders, schedule.MoveReplicas, schedule.MoveDirectories,
+		schedule.KillControllers, schedule.ReplaceController, schedule.ShuffleLeaders, schedule.MoveReplicas, schedule.MoveDirectories,
 	}
 	if os.Geteuid() == 0 {
 		faults = append(faults, schedule.Cut, schedule.Mute, schedule.Deafen, schedule.IsolateActive)
@@ -111,6 +111,8 @@ func (b *breaker) do(s schedule.Step) error {
 		return b.cut(ctx, s, b.coordinators[s.Place])
 	case schedule.IsolateActive:
 		return b.isolate(ctx, s, b.active(ctx))
+	case schedule.ReplaceController:
+		return b.replaceController(ctx, s)
 	case schedule.ShuffleLeaders:
 		return b.shuffle(ctx, s)
 	case schedule.MoveReplicas:
@@ -124,6 +126,8 @@ func (b *breaker) do(s schedule.Step) error {
 		return errors.Join(err, b.jump(s, victim))
 	case schedule.JumpControllerClock:
 		return b.jump(s, b.active(ctx))
+	case schedule.JumpCoordinatorClock:
+		return b.jump(s, b.coordinators[s.Place])
 	}
 	nodes, release := b.claim(s)
 	defer release()
@@ -248,6 +252,13 @@ func (b *breaker) active(ctx context.Context) int32 {
 }
 
 func (b *breaker) activeController(ctx context.Context) (int32, error) {
+	quorum, err := b.quorum(ctx)
+	return quorum.LeaderID, err
+}
+
+// quorum is what the controllers say of themselves; of no leader, -1, with an error.
+func (b *breaker) quorum(ctx context.Context) (quorum kmsg.DescribeQuorumResponseTopicPartition, err error) {
+	quorum.LeaderID = -1
 	request := kmsg.NewPtrDescribeQuorumRequest()
 	topic, partition := kmsg.NewDescribeQuorumRequestTopic(), kmsg.NewDescribeQuorumRequestTopicPartition()
 	topic.Topic = "__cluster_metadata"
@@ -255,14 +266,14 @@ func (b *breaker) activeController(ctx context.Context) (int32, error) {
 	request.Topics = append(request.Topics, topic)
 	response, err := b.client.Request(ctx, request)
 	if err != nil {
-		return -1, err
+		return quorum, err
 	}
 	r := response.(*kmsg.DescribeQuorumResponse)
 	if err := kerr.ErrorForCode(r.ErrorCode); err != nil {
-		return -1, err
+		return quorum, err
 	}
 	p := r.Topics[0].Partitions[0]
-	return p.LeaderID, kerr.ErrorForCode(p.ErrorCode)
+	return p, kerr.ErrorForCode(p.ErrorCode)
 }
 
 // roll ends and starts the brokers that no other fault has, one after the other.

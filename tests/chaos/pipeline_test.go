@@ -105,13 +105,13 @@ func startPipeline(t *testing.T, bootstrap []string, random *rand.Rand) *pipelin
 	}
 	p.reader = p.newViews("reader")
 	p.reached = map[isolation.List]int64{}
-	p.reading.Go(func() { p.follow(readCtx, "reader", p.reader, p.reached) })
+	p.reading.Go(func() { p.follow(readCtx, "reader", "", p.reader, p.reached) })
 	starts := split(random)
 	p.reading.Go(func() {
 		for n := 1; readCtx.Err() == nil; n++ {
-			name := fmt.Sprint("late reader ", n)
+			name := fmt.Sprint("late reader ", n) // three of four read at followers, too
 			ctx, cancel := context.WithTimeout(readCtx, lateAge)
-			p.follow(ctx, name, p.newViews(name), p.somewhere(starts))
+			p.follow(ctx, name, fmt.Sprint("rack-", n%4), p.newViews(name), p.somewhere(starts))
 			cancel()
 		}
 	})

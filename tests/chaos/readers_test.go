@@ -34,10 +34,10 @@ func (p *pipeline) somewhere(random *rand.Rand) map[isolation.List]int64 {
 	return from
 }
 
-// follow reads all lists from somewhere on until ctx ends. What is said of offsets out of range is in load.consume.
-func (p *pipeline) follow(ctx context.Context, name string, views map[isolation.List]*isolation.View, next map[isolation.List]int64) {
+// follow reads all lists from somewhere on until ctx ends, at replicas in a rack where there are such. What is said of offsets out of range is in load.consume.
+func (p *pipeline) follow(ctx context.Context, name, rack string, views map[isolation.List]*isolation.View, next map[isolation.List]int64) {
 	for ctx.Err() == nil {
-		if refused := p.readOn(ctx, name, views, next); refused != nil {
+		if refused := p.readOn(ctx, name, rack, views, next); refused != nil {
 			p.remark("%s: %v", name, refused)
 			pause(refusalPause)
 		}
@@ -45,7 +45,7 @@ func (p *pipeline) follow(ctx context.Context, name string, views map[isolation.
 }
 
 // readOn reads from the offsets next on, and moves them, until ctx ends or one of them is out of range, which it returns.
-func (p *pipeline) readOn(ctx context.Context, name string, views map[isolation.List]*isolation.View, next map[isolation.List]int64) (refused error) {
+func (p *pipeline) readOn(ctx context.Context, name, rack string, views map[isolation.List]*isolation.View, next map[isolation.List]int64) (refused error) {
 	offsets := map[string]map[int32]kgo.Offset{}
 	for list := range views {
 		if offsets[list.Topic] == nil {
@@ -54,7 +54,7 @@ func (p *pipeline) readOn(ctx context.Context, name string, views map[isolation.
 		offsets[list.Topic][list.Partition] = kgo.NewOffset().At(next[list])
 	}
 	cl, err := kgo.NewClient(impatient(p.bootstrap, kgo.ConsumePartitions(offsets), kgo.ConsumeResetOffset(kgo.NoResetOffset()),
-		kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.KeepControlRecords(), kgo.FetchMaxWait(300*time.Millisecond), kgo.ClientID(name))...)
+		kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.KeepControlRecords(), kgo.FetchMaxWait(300*time.Millisecond), kgo.ClientID(name), kgo.Rack(rack))...)
 	if err != nil {
 		p.fail("%s: %v", name, err)
 		return nil

@@ -119,7 +119,7 @@ func startReplicated(t *testing.T, withDisks bool, flags ...string) (*localclust
 	for id := int32(1); id <= 3 && withDisks; id++ {
 		disks[id] = newDisk(t, filepath.Join(dir, strconv.Itoa(int(id)), "data"))
 	}
-	for _, id := range []int32{1, 2, 3, 101, 102, 103} {
+	for _, id := range []int32{1, 2, 3, 101, 102, 103, 201, 202, 301, 302} {
 		if *clocks != "" {
 			if err := errors.Join(os.MkdirAll(filepath.Join(dir, strconv.Itoa(int(id))), 0o755), setClock(dir, id, 0)); err != nil {
 				t.Fatal(err)

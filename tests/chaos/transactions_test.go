@@ -47,7 +47,11 @@ func surviveInTransactions(t *testing.T, seed uint64) {
 	if len(missing) == 0 {
 		faults = append(faults, schedule.CutCoordinator)
 	}
-	c, disks := startReplicated(t, len(missing) == 0, "--groupcoords", "2", "--txncoords", "2",
+	if *clocks != "" {
+		faults = append(faults, schedule.JumpCoordinatorClock)
+	}
+	c, disks := startReplicated(t, len(missing) == 0, "--groupcoords", "2", "--txncoords", "2", "--racks", "3",
+		"--set", "replica.selector.class=org.apache.kafka.common.replica.RackAwareReplicaSelector",
 		"--set", fmt.Sprint("transaction.state.log.num.partitions=", coordinatorPartitions),
 		"--set", fmt.Sprint("offsets.topic.num.partitions=", coordinatorPartitions),
 		"--set", "group.initial.rebalance.delay.ms=300", "--set", "group.consumer.min.session.timeout.ms=6000",
@@ -184,7 +188,7 @@ func (r *replicated) readAll(p *pipeline) map[isolation.List][]isolation.Sight {
 		views[list] = &isolation.View{Reader: "the end", List: list}
 	}
 	ctx, stop := context.WithCancel(r.t.Context())
-	p.reading.Go(func() { p.follow(ctx, "the end", views, next) })
+	p.reading.Go(func() { p.follow(ctx, "the end", "", views, next) })
 	r.until("everything is read", func(ctx context.Context) error { return r.isThrough(ctx, p, next) })
 	stop()
 	p.reading.Wait()

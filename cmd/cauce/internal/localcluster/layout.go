@@ -18,6 +18,8 @@ type Shape struct {
 	Groupcoords int `json:"groupcoords"`
 	Txncoords   int `json:"txncoords"`
 	Connects    int `json:"connects"`
+	// Racks are as many as the brokers are spread over, one after the other: rack-1, rack-2…; 0 gives them none.
+	Racks int `json:"racks,omitempty"`
 	// BasePort is the first of the ports taken, one after the other: Kafka listeners in order of id, brokers first, then
 	// admin servers, then what the controllers listen on.
 	BasePort int `json:"base_port"`
@@ -46,7 +48,7 @@ func (s Shape) roles() []struct {
 		before int32
 		count  int
 	}{
-		{"broker", 0, s.Brokers},
+		{broker, 0, s.Brokers},
 		{"groupcoord", 200, s.Groupcoords},
 		{"txncoord", 300, s.Txncoords},
 		{"connect", 400, s.Connects},
@@ -54,7 +56,10 @@ func (s Shape) roles() []struct {
 	}
 }
 
-const controller = "controller"
+const (
+	broker     = "broker"
+	controller = "controller"
+)
 
 // Validate names what a cluster cannot be made of.
 func (s Shape) Validate() error {
@@ -68,6 +73,9 @@ func (s Shape) Validate() error {
 		if role.count < 0 || role.count > maxOfARole {
 			return fmt.Errorf("%d nodes of role %s: there may be 0 to %d", role.count, role.name, maxOfARole)
 		}
+	}
+	if s.Racks < 0 || s.Racks > s.Brokers {
+		return fmt.Errorf("%d racks: there may be 0 to %d, as many as brokers", s.Racks, s.Brokers)
 	}
 	if n := len(layout(s, func(int) string { return "" })); n > maxAddresses {
 		return fmt.Errorf("%d nodes: there may be %d", n, maxAddresses)

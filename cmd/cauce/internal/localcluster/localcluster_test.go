@@ -54,6 +54,7 @@ func TestShapesThatCannotBe(t *testing.T) {
 		"2 controllers":         func(s *Shape) { s.Controllers = 2 },
 		"0 brokers":             func(s *Shape) { s.Brokers = 0 },
 		"role txncoord":         func(s *Shape) { s.Txncoords = -1 },
+		"2 racks":               func(s *Shape) { s.Racks = 2 },
 		"base port 65535":       func(s *Shape) { s.BasePort = 65535 },
 		"base port 0":           func(s *Shape) { s.BasePort = 0 },
 		"num.partitons":         func(s *Shape) { s.Settings = []string{"num.partitons=3"} },
@@ -69,7 +70,7 @@ func TestShapesThatCannotBe(t *testing.T) {
 
 // TestPropertiesAreReadAsWritten loads what each node gets.
 func TestPropertiesAreReadAsWritten(t *testing.T) {
-	c := create(t, Shape{Controllers: 3, Brokers: 2, Groupcoords: 1, BasePort: 20000, Settings: []string{`data.dir=C:\data`, "num.partitions=7"}}, false)
+	c := create(t, Shape{Controllers: 3, Brokers: 2, Groupcoords: 1, Racks: 2, BasePort: 20000, Settings: []string{`data.dir=C:\data`, "num.partitions=7"}}, false)
 	for _, n := range c.Nodes() {
 		v, err := config.Load(configkeys.Broker(), config.Options{File: filepath.Join(c.folder(n), "node.properties")})
 		if err != nil {
@@ -80,6 +81,9 @@ func TestPropertiesAreReadAsWritten(t *testing.T) {
 		}
 		if got := v.Int("offsets.topic.replication.factor"); got != 2 {
 			t.Errorf("node %d: %d replicas of offsets with 2 brokers", n.ID, got)
+		}
+		if rack := v.String("broker.rack"); (n.Role == "broker") != (rack == fmt.Sprint("rack-", n.ID)) {
+			t.Errorf("node %d: in rack %q", n.ID, rack)
 		}
 		switch n.Role {
 		case controller:

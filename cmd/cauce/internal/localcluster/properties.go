@@ -22,6 +22,9 @@ func (c *Cluster) properties(n Node) string {
 	values["offsets.topic.replication.factor"] = replicas
 	values["transaction.state.log.replication.factor"] = replicas
 	values["transaction.state.log.min.isr"] = strconv.Itoa(min(2, c.plan.Shape.Brokers))
+	if racks := int32(c.plan.Shape.Racks); racks > 0 && n.Role == broker {
+		values["broker.rack"] = fmt.Sprint("rack-", (n.ID-1)%racks+1)
+	}
 	if n.Role == controller {
 		c.controllerProperties(n, values)
 	} else {

@@ -14,30 +14,32 @@ type Fault string
 
 // The faults.
 const (
-	Kill                Fault = "kill"                  // a broker's process ends by SIGKILL, and is started again
-	KillBrokers         Fault = "kill-brokers"          // all at once
-	Pause               Fault = "pause"                 // SIGSTOP, SIGCONT
-	Roll                Fault = "roll"                  // all brokers end in good order and start again, one after the other
-	KillController      Fault = "kill-controller"       // the active one
-	PauseController     Fault = "pause-controller"      // the active one
-	KillControllers     Fault = "kill-controllers"      // all at once
-	Cut                 Fault = "cut"                   // a broker's network, both ways
-	Mute                Fault = "mute"                  // what a broker sends is dropped
-	Deafen              Fault = "deafen"                // what is sent to a broker is dropped
-	IsolateActive       Fault = "isolate-active"        // the active controller, from the others and the brokers
-	StallDisk           Fault = "stall-disk"            // whatever writes to a broker's disk waits
-	SlowDisk            Fault = "slow-disk"             // it waits most of the time
-	FillDisk            Fault = "fill-disk"             // no byte is left; afterwards the broker is started anew
-	ShuffleLeaders      Fault = "shuffle-leaders"       // each partition goes through several leaders
-	MoveReplicas        Fault = "move-replicas"         // partitions lose replicas and get them back, by reassignment
-	MoveDirectories     Fault = "move-directories"      // brokers move replicas between their log directories
-	JumpClock           Fault = "jump-clock"            // a broker's clock is set forward or back, by up to hours
-	JumpControllerClock Fault = "jump-controller-clock" // the active one's
-	KillCoordinator     Fault = "kill-coordinator"      // of groups or of transactions
-	KillCoordinators    Fault = "kill-coordinators"     // all at once
-	PauseCoordinator    Fault = "pause-coordinator"
-	RestartCoordinator  Fault = "restart-coordinator" // it ends in good order, and starts again
-	CutCoordinator      Fault = "cut-coordinator"     // a coordinator's network, both ways
+	Kill                 Fault = "kill"                  // a broker's process ends by SIGKILL, and is started again
+	KillBrokers          Fault = "kill-brokers"          // all at once
+	Pause                Fault = "pause"                 // SIGSTOP, SIGCONT
+	Roll                 Fault = "roll"                  // all brokers end in good order and start again, one after the other
+	KillController       Fault = "kill-controller"       // the active one
+	PauseController      Fault = "pause-controller"      // the active one
+	KillControllers      Fault = "kill-controllers"      // all at once
+	Cut                  Fault = "cut"                   // a broker's network, both ways
+	Mute                 Fault = "mute"                  // what a broker sends is dropped
+	Deafen               Fault = "deafen"                // what is sent to a broker is dropped
+	IsolateActive        Fault = "isolate-active"        // the active controller, from the others and the brokers
+	StallDisk            Fault = "stall-disk"            // whatever writes to a broker's disk waits
+	SlowDisk             Fault = "slow-disk"             // it waits most of the time
+	FillDisk             Fault = "fill-disk"             // no byte is left; afterwards the broker is started anew
+	ReplaceController    Fault = "replace-controller"    // one that is not active loses its disk, and is taken out of the quorum and put back
+	ShuffleLeaders       Fault = "shuffle-leaders"       // each partition goes through several leaders
+	MoveReplicas         Fault = "move-replicas"         // partitions lose replicas and get them back, by reassignment
+	MoveDirectories      Fault = "move-directories"      // brokers move replicas between their log directories
+	JumpClock            Fault = "jump-clock"            // a broker's clock is set forward or back, by up to hours
+	JumpControllerClock  Fault = "jump-controller-clock" // the active one's
+	JumpCoordinatorClock Fault = "jump-coordinator-clock"
+	KillCoordinator      Fault = "kill-coordinator"  // of groups or of transactions
+	KillCoordinators     Fault = "kill-coordinators" // all at once
+	PauseCoordinator     Fault = "pause-coordinator"
+	RestartCoordinator   Fault = "restart-coordinator" // it ends in good order, and starts again
+	CutCoordinator       Fault = "cut-coordinator"     // a coordinator's network, both ways
 )
 
 // Peers are whom a broker's network is cut off from.
@@ -63,7 +65,7 @@ type Step struct {
 }
 
 func (s Step) String() string {
-	text := fmt.Sprintf("%6.2fs %-21s for %5.2fs", s.At.Seconds(), s.Fault, s.For.Seconds())
+	text := fmt.Sprintf("%6.2fs %-22s for %5.2fs", s.At.Seconds(), s.Fault, s.For.Seconds())
 	if s.onBroker() {
 		if s.LeaderOf >= 0 {
 			text += fmt.Sprintf("  leader of partition %d", s.LeaderOf)
@@ -93,7 +95,7 @@ func (s Step) onBroker() bool {
 
 func (s Step) onCoordinator() bool {
 	switch s.Fault {
-	case KillCoordinator, PauseCoordinator, RestartCoordinator, CutCoordinator:
+	case KillCoordinator, PauseCoordinator, RestartCoordinator, CutCoordinator, JumpCoordinatorClock:
 		return true
 	}
 	return false
@@ -115,12 +117,12 @@ type lane struct {
 }
 
 var lanes = []lane{
-	{[]weighted{{Kill, 6, 5000}, {Pause, 6, 9000}, {Roll, 2, 100}, {KillBrokers, 1, 1000}, {KillController, 2, 4000}, {PauseController, 2, 6000}, {KillControllers, 1, 3000}}, 4000},
+	{[]weighted{{Kill, 6, 5000}, {Pause, 6, 9000}, {Roll, 2, 100}, {KillBrokers, 1, 1000}, {KillController, 2, 4000}, {PauseController, 2, 6000}, {KillControllers, 1, 3000}, {ReplaceController, 2, 3000}}, 4000},
 	{[]weighted{{Cut, 3, 9000}, {Mute, 2, 9000}, {Deafen, 2, 9000}, {IsolateActive, 1, 6000}, {CutCoordinator, 3, 9000}}, 6000},
 	{[]weighted{{StallDisk, 2, 6000}, {SlowDisk, 2, 8000}, {FillDisk, 1, 4000}}, 8000},
 	{[]weighted{{ShuffleLeaders, 1, 3000}}, 12000},
 	{[]weighted{{MoveReplicas, 1, 8000}, {MoveDirectories, 1, 8000}}, 8000},
-	{[]weighted{{JumpClock, 2, 5000}, {JumpControllerClock, 1, 5000}}, 8000},
+	{[]weighted{{JumpClock, 2, 5000}, {JumpControllerClock, 1, 5000}, {JumpCoordinatorClock, 2, 5000}}, 8000},
 	{[]weighted{{KillCoordinator, 6, 4000}, {PauseCoordinator, 6, 9000}, {RestartCoordinator, 3, 100}, {KillCoordinators, 1, 2000}}, 3000},
 }
 
@@ -187,7 +189,7 @@ func drawStep(random *rand.Rand, plan Plan, possible []weighted) Step {
 	switch s.Fault {
 	case Cut, Mute, Deafen, CutCoordinator:
 		s.Peers = []Peers{Brokers, Controllers, Everyone}[random.IntN(3)]
-	case JumpClock, JumpControllerClock:
+	case JumpClock, JumpControllerClock, JumpCoordinatorClock:
 		s.Jump = (time.Duration(random.Int64N(int64(4*time.Hour))) - 2*time.Hour).Round(time.Second)
 	}
 	return s

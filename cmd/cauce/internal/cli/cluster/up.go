@@ -57,6 +57,7 @@ alone, so that cluster partition can cut one node off from another; --network lo
 	flags.IntVar(&shape.Groupcoords, "groupcoords", 1, "coordinators of consumer groups")
 	flags.IntVar(&shape.Txncoords, "txncoords", 1, "coordinators of transactions")
 	flags.IntVar(&shape.Connects, "connects", 0, "nodes that run connectors")
+	flags.IntVar(&shape.Racks, "racks", 0, "racks that brokers are spread over: rack-1, rack-2…")
 	flags.IntVar(&shape.BasePort, "base-port", 19092, "the first of the `PORT`s that the cluster takes, one after the other")
 	flags.StringArrayVar(&shape.Settings, "set", nil, "set a key of every node, as `KEY=VALUE`; may be repeated")
 	flags.Var(&l.network, "network", "what nodes are joined by: loopback, or namespaces (root only), which partition can cut")
@@ -64,7 +65,7 @@ alone, so that cluster partition can cut one node off from another; --network lo
 }
 
 // shaping are the flags of up that say what a new cluster is.
-var shaping = []string{"controllers", "brokers", "groupcoords", "txncoords", "connects", "base-port", "set", "network"}
+var shaping = []string{"controllers", "brokers", "groupcoords", "txncoords", "connects", "racks", "base-port", "set", "network"}
 
 // openOrCreate takes up the cluster of the folder, if there is one and it is what the flags ask for.
 func (l *local) openOrCreate(cmd *cobra.Command, shape localcluster.Shape) (*localcluster.Cluster, error) {
