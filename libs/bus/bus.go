@@ -102,6 +102,7 @@ func dial(urls string, c Config, d Deps, extra ...nats.Option) (*Conn, error) {
 		nats.MaxPingsOutstanding(2),
 		// A request that waits for a reconnection would be sent after its caller gave up.
 		nats.ReconnectBufSize(-1),
+		nats.SetCustomDialer(dialer{}),
 		// While the token is changed everywhere, some have the old one.
 		nats.IgnoreAuthErrorAbort(),
 		nats.ErrorHandler(conn.fault),

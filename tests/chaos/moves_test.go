@@ -24,10 +24,9 @@ const movePause = 200 * time.Millisecond
 // moveReplicas has each partition in turn lose one of its replicas, its leader too, and get it back. What the cluster cannot do
 // meanwhile it refuses; converge gives back what is missing in the end.
 func (b *breaker) moveReplicas(ctx context.Context, s schedule.Step) error {
-	ctx, cancel := context.WithTimeout(ctx, s.For)
-	defer cancel()
+	end := time.Now().Add(s.For)
 	moved, refused := 0, map[string]bool{}
-	for turn := 0; ctx.Err() == nil; turn++ {
+	for turn := 0; time.Now().Before(end); turn++ {
 		p := b.partitions[turn%len(b.partitions)]
 		without := b.brokers[turn/len(b.partitions)%len(b.brokers)]
 		fewer := slices.DeleteFunc(slices.Clone(b.brokers), func(id int32) bool { return id == without })
@@ -44,8 +43,14 @@ func (b *breaker) moveReplicas(ctx context.Context, s schedule.Step) error {
 	return nil
 }
 
+// assignTimeout is longer than any node tries to have a reassignment decided: one that is given up earlier may still be done,
+// even after a later one.
+const assignTimeout = 20 * time.Second
+
 // assign has a partition reassigned.
 func assign(ctx context.Context, admin *kadm.Client, p partition, replicas []int32) error {
+	ctx, cancel := context.WithTimeout(ctx, assignTimeout)
+	defer cancel()
 	var request kadm.AlterPartitionAssignmentsReq
 	request.Assign(p.topic, p.id, replicas)
 	answer, err := admin.AlterPartitionAssignments(ctx, request)
