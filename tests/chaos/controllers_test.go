@@ -3,6 +3,7 @@
 package chaos
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -20,10 +21,15 @@ import (
 // replaceController has a controller that is not active die and lose its disk. As an operator would, it takes the lost voter
 // out of the quorum, and has the new one vote, whatever else befalls the others meanwhile.
 func (b *breaker) replaceController(ctx context.Context, s schedule.Step) error {
+	if !b.replacing.TryLock() { // two of three that lost their disks are not the quorum's to survive
+		b.note("%s: another one is not over", s.Fault)
+		return nil
+	}
 	active := b.active(ctx)
 	nodes, release := b.take(1, slices.DeleteFunc(slices.Clone(b.controllers), func(id int32) bool { return id == active })...)
 	defer release()
 	if len(nodes) == 0 {
+		b.replacing.Unlock()
 		b.note("%s: nobody is left to have it", s.Fault)
 		return nil
 	}
@@ -41,13 +47,30 @@ func (b *breaker) replaceController(ctx context.Context, s schedule.Step) error 
 		return err
 	}
 	began := time.Now()
-	if err := retry.Until(ctx, convergeTimeout, func(ctx context.Context) error { return b.removeVoter(ctx, id) }); err != nil {
+	if err := b.patiently(ctx, id, b.removeVoter); err != nil {
 		return fmt.Errorf("removing voter %d: %w", id, err)
 	}
-	if err := retry.Until(ctx, convergeTimeout, func(ctx context.Context) error { return b.addVoter(ctx, id) }); err != nil {
+	if err := b.patiently(ctx, id, b.addVoter); err != nil {
 		return fmt.Errorf("adding voter %d: %w", id, err)
 	}
+	b.replacing.Unlock() // not on an error
 	b.note("%s: %d votes again after %v", s.Fault, id, time.Since(began).Round(time.Millisecond))
+	return nil
+}
+
+// patiently tries until it works, and says what the last answer was.
+func (b *breaker) patiently(ctx context.Context, id int32, try func(context.Context, int32) error) error {
+	var last error
+	err := retry.Until(ctx, convergeTimeout, func(ctx context.Context) error {
+		err := try(ctx, id)
+		if err != nil && ctx.Err() == nil {
+			last = err
+		}
+		return err
+	})
+	if err != nil {
+		return cmp.Or(last, err)
+	}
 	return nil
 }
 

@@ -54,6 +54,8 @@ type breaker struct {
 
 	mu   sync.Mutex
 	busy map[int32]bool // nodes that a fault has
+
+	replacing sync.Mutex // held while a controller is replaced, and for ever after one that could not be
 }
 
 // possibleFaults are those that can be had here, with the reasons why others cannot.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -57,7 +58,10 @@ func (q *Quorum) add(node int32, disk uint32) error {
 		return nil
 	}
 	if learners := q.conf.GetLearners(); len(learners) > 0 {
-		if nodeID(learners[0]) == node {
+		switch {
+		case nodeID(learners[0]) == node && waits && c.member != learners[0]:
+			return fmt.Errorf("%w: controller %d learns with a disk that it does not have any more: remove it first", ErrUnsafe, node)
+		case nodeID(learners[0]) == node:
 			return nil // it will vote by itself, see promote
 		}
 		return fmt.Errorf("%w: controller %d is being added", ErrUnsafe, nodeID(learners[0]))
@@ -144,6 +148,12 @@ func (q *Quorum) applyMembers(conf *raftpb.ConfState) {
 	if q.peers != nil {
 		q.peers.follow(all)
 	}
+	// Who was a member waits no more, and will not with that disk again.
+	q.mu.Lock()
+	maps.DeleteFunc(q.candidates, func(_ int32, c candidate) bool {
+		return slices.Contains(*was, c.member) || slices.Contains(all, c.member)
+	})
+	q.mu.Unlock()
 	if slices.ContainsFunc(all, func(m uint64) bool { return !slices.Contains(*was, m) }) && q.leads != 0 {
 		q.wanted = true // raft lets nobody begin with a snapshot in which it is no member
 	}

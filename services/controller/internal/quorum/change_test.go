@@ -116,6 +116,96 @@ func TestVoterThatLostItsDisk(t *testing.T) {
 	again.awaitEntries(append(want, "two of three"))
 }
 
+// TestVoterThatLosesItsDiskAgain wipes a voter that has just been added: what it said of the disk that it had then does not count for
+// the one that it has now.
+func TestVoterThatLosesItsDiskAgain(t *testing.T) {
+	voters := runAll(t, trio(t))
+	leader := leaderOf(voters...)
+	lost := others(voters, leader)[0]
+	node := lost.cfg.ID
+	replace := func() (stopped func()) {
+		t.Helper()
+		if err := os.RemoveAll(lost.cfg.Dir); err != nil {
+			t.Fatal(err)
+		}
+		leader.await(leads)
+		if err := leader.Remove(t.Context(), node); err != nil {
+			t.Fatal(err)
+		}
+		leader.await(leads)
+		if err := leader.Add(t.Context(), node, 0); !errors.Is(err, ErrNotCandidate) {
+			t.Fatalf("adding a controller that does not run: %v", err)
+		}
+		opened := make(chan voter, 1)
+		go func() { opened <- run(t, lost.cfg) }()
+		eventually(t, "adding it", func() error { return leader.Add(t.Context(), node, 0) })
+		back := <-opened
+		eventually(t, "it votes", func() error { return isVoter(t, leader, node, 0) })
+		return back.stop
+	}
+	lost.stop()
+	replace()()
+	replace()
+}
+
+// TestLearnerThatLostItsDisk wipes a controller before it learns, so that who is to learn is not there any more.
+func TestLearnerThatLostItsDisk(t *testing.T) {
+	voters := runAll(t, trio(t))
+	leader := leaderOf(voters...)
+	lost := others(voters, leader)[0]
+	node := lost.cfg.ID
+	lost.stop()
+	wipe := func() {
+		t.Helper()
+		if err := os.RemoveAll(lost.cfg.Dir); err != nil {
+			t.Fatal(err)
+		}
+	}
+	wipe()
+	if err := leader.Remove(t.Context(), node); err != nil {
+		t.Fatal(err)
+	}
+	leader.await(leads)
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() {
+		_, err := Open(ctx, lost.cfg, newLedger(), zap.NewNop())
+		ended <- err
+	}()
+	eventually(t, "it waits", func() error {
+		leader.Quorum.mu.Lock()
+		defer leader.Quorum.mu.Unlock()
+		if _, waits := leader.candidates[node]; !waits {
+			return errors.New("not yet")
+		}
+		return nil
+	})
+	cancel()
+	if err := <-ended; !errors.Is(err, context.Canceled) {
+		t.Fatal(err)
+	}
+	wipe()
+	if err := leader.Add(t.Context(), node, 0); err != nil {
+		t.Fatal(err)
+	}
+	leader.await(leads)
+	opened := make(chan voter, 1)
+	go func() { opened <- run(t, lost.cfg) }()
+	eventually(t, "adding it beside its old self is refused", func() error {
+		if err := leader.Add(t.Context(), node, 0); !errors.Is(err, ErrUnsafe) {
+			return fmt.Errorf("not refused: %v", err)
+		}
+		return nil
+	})
+	if err := leader.Remove(t.Context(), node); err != nil {
+		t.Fatal(err)
+	}
+	leader.await(leads)
+	eventually(t, "adding it", func() error { return leader.Add(t.Context(), node, 0) })
+	<-opened
+	eventually(t, "it votes", func() error { return isVoter(t, leader, node, 0) })
+}
+
 // TestGroupIsFoundedByAllOnly has two of three wait for the third, and the third wait for nobody that lost its disk.
 func TestGroupIsFoundedByAllOnly(t *testing.T) {
 	cfgs := trio(t)
