@@ -3,7 +3,6 @@
 package chaos
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -47,30 +46,14 @@ func (b *breaker) replaceController(ctx context.Context, s schedule.Step) error 
 		return err
 	}
 	began := time.Now()
-	if err := b.patiently(ctx, id, b.removeVoter); err != nil {
+	if err := retry.Until(ctx, convergeTimeout, func(ctx context.Context) error { return b.removeVoter(ctx, id) }); err != nil {
 		return fmt.Errorf("removing voter %d: %w", id, err)
 	}
-	if err := b.patiently(ctx, id, b.addVoter); err != nil {
+	if err := retry.Until(ctx, convergeTimeout, func(ctx context.Context) error { return b.addVoter(ctx, id) }); err != nil {
 		return fmt.Errorf("adding voter %d: %w", id, err)
 	}
 	b.replacing.Unlock() // not on an error
 	b.note("%s: %d votes again after %v", s.Fault, id, time.Since(began).Round(time.Millisecond))
-	return nil
-}
-
-// patiently tries until it works, and says what the last answer was.
-func (b *breaker) patiently(ctx context.Context, id int32, try func(context.Context, int32) error) error {
-	var last error
-	err := retry.Until(ctx, convergeTimeout, func(ctx context.Context) error {
-		err := try(ctx, id)
-		if err != nil && ctx.Err() == nil {
-			last = err
-		}
-		return err
-	})
-	if err != nil {
-		return cmp.Or(last, err)
-	}
 	return nil
 }
 

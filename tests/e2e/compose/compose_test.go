@@ -71,6 +71,10 @@ func TestStack(t *testing.T) {
 		}
 	})
 	t.Run("Jaeger has traces of every program", traced)
+	t.Run("what a client sets off is one trace", func(t *testing.T) {
+		ip := docker(t, "inspect", "--format", "{{range .NetworkSettings.Networks}}{{.IPAddress}}{{end}}", container(t, "jaeger"))
+		oneTrace(t, "http://"+ip+":4318")
+	})
 	t.Run("librdkafka consumes in a group whose assignor is a plugin of one's own", func(t *testing.T) {
 		create(t, admin, "assigned", 3)
 		pluginOfOnesOwn(t)
