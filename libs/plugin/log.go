@@ -14,9 +14,16 @@ type traceKey struct{}
 // withTrace keeps the W3C trace context that came with a call.
 func withTrace(ctx context.Context) context.Context {
 	if values := metadata.ValueFromIncomingContext(ctx, "traceparent"); len(values) > 0 {
-		return context.WithValue(ctx, traceKey{}, values[0])
+		return withTraceparent(ctx, values[0])
 	}
 	return ctx
+}
+
+func withTraceparent(ctx context.Context, traceparent string) context.Context {
+	if traceparent == "" {
+		return ctx
+	}
+	return context.WithValue(ctx, traceKey{}, traceparent)
 }
 
 // newLogger writes lines that the host reads with their level and fields.

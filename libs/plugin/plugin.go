@@ -1,6 +1,6 @@
 // Package plugin is all that an author of a Cauce plugin needs: the contracts, and Serve, which offers implementations of
 // them to Cauce. A plugin is a program of its own; Cauce starts it, talks to it over a local socket, and starts it anew
-// when it crashes. Package kit holds the tests that an assignor should pass.
+// when it crashes. Package kit holds the tests that an assignor or a connector should pass.
 package plugin
 
 import "regexp"
@@ -15,9 +15,12 @@ type Info struct {
 	Doc string
 	// WantsLag has Cauce measure the group's lag for each request to an assignor (Topic.Lag), which takes a while.
 	WantsLag bool
+	// Aliases are other names that configurations may use for a connector: full names of Java classes, which also stand for
+	// the simple name of the class, with and without "Connector" at its end.
+	Aliases []string
 }
 
-// Plugin is an [Assignor] or a [Partitioner]. Its methods are called from several goroutines at once.
+// Plugin is an [Assignor], a [Partitioner], a [SourceConnector] or a [SinkConnector]. Its methods are called from several goroutines at once.
 type Plugin interface {
 	Info() Info
 }
@@ -30,10 +33,16 @@ const (
 	ProtocolVersion = 1
 )
 
-// MaxRequestBytes bounds a request to a plugin, encoded.
+// MaxRequestBytes bounds a request to a plugin and what a connector answers, encoded: it is the most that one record can take.
 const MaxRequestBytes = 64 << 20
 
-var validName = regexp.MustCompile(`^[A-Za-z0-9._-]{1,64}$`)
+var (
+	validName  = regexp.MustCompile(`^[A-Za-z0-9._-]{1,64}$`)
+	validAlias = regexp.MustCompile(`^[A-Za-z0-9._$-]{1,256}$`)
+)
 
 // ValidName says whether a plugin may have a name.
 func ValidName(name string) bool { return validName.MatchString(name) }
+
+// ValidAlias says whether a connector may have an alias.
+func ValidAlias(alias string) bool { return validAlias.MatchString(alias) }

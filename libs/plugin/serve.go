@@ -40,9 +40,28 @@ func Serve(plugins ...Plugin) {
 		VersionedPlugins: map[int]goplugin.PluginSet{ProtocolVersion: {"cauce": &served{offers: offers, log: os.Stderr}}},
 		Logger:           hclog.NewNullLogger(),
 		GRPCServer: func(options []grpc.ServerOption) *grpc.Server {
-			return grpc.NewServer(append(options, grpc.MaxRecvMsgSize(MaxRequestBytes), grpc.UnaryInterceptor(guard))...)
+			return grpc.NewServer(append(options, ServerOptions()...)...)
 		},
 	})
+}
+
+// windowBytes is how much of a stream may be under way. By default it would be a fraction of a batch of records.
+const windowBytes = 4 << 20
+
+// ServerOptions are those of the gRPC server that plugins are served on.
+func ServerOptions() []grpc.ServerOption {
+	return []grpc.ServerOption{grpc.MaxRecvMsgSize(MaxRequestBytes), grpc.UnaryInterceptor(guard),
+		grpc.InitialWindowSize(windowBytes), grpc.InitialConnWindowSize(windowBytes)}
+}
+
+// Register offers plugins on a server of its caller's, with [ServerOptions]: for tests without a process.
+func Register(server *grpc.Server, plugins ...Plugin) error {
+	offers, err := check(plugins)
+	if err != nil {
+		return err
+	}
+	(&served{offers: offers}).register(server)
+	return nil
 }
 
 // exitWithParent ends the process when its standard input ends: Cauce holds the other end and never writes, so this is
@@ -55,15 +74,51 @@ func exitWithParent(stdin io.Reader) {
 // offer is a plugin by its kind.
 type offer struct {
 	info        Info
+	kind        pluginpb.Kind
 	assignor    Assignor
 	partitioner Partitioner
+	connector   Connector
 }
 
-func (o *offer) kind() pluginpb.Kind {
-	if o.assignor != nil {
-		return pluginpb.Kind_KIND_ASSIGNOR
+// sameNames says whether two offers must have different names. All connectors must: a configuration does not tell whether it
+// wants a source or a sink.
+func (o *offer) sameNames(other *offer) bool {
+	return o.kind == other.kind || o.connector != nil && other.connector != nil
+}
+
+func newOffer(p Plugin) (offer, error) {
+	o := offer{info: p.Info()}
+	switch p := p.(type) {
+	case Assignor:
+		o.kind, o.assignor = pluginpb.Kind_KIND_ASSIGNOR, p
+	case Partitioner:
+		o.kind, o.partitioner = pluginpb.Kind_KIND_PARTITIONER, p
+	case SourceConnector:
+		o.kind, o.connector = pluginpb.Kind_KIND_SOURCE, p
+	case SinkConnector:
+		o.kind, o.connector = pluginpb.Kind_KIND_SINK, p
+	default:
+		return offer{}, fmt.Errorf("plugin.Serve: %T is neither an Assignor nor a Partitioner nor a SourceConnector nor a SinkConnector", p)
 	}
-	return pluginpb.Kind_KIND_PARTITIONER
+	return o, o.check(p)
+}
+
+func (o *offer) check(p Plugin) error {
+	if !ValidName(o.info.Name) {
+		return fmt.Errorf("plugin.Serve: %T has the name %q: 1 to 64 letters, digits, '.', '_' and '-' are allowed", p, o.info.Name)
+	}
+	for _, alias := range o.info.Aliases {
+		if o.connector == nil || !ValidAlias(alias) {
+			return fmt.Errorf("plugin.Serve: %T has the alias %q: connectors have some, of 1 to 256 letters, digits, '.', '_', '$' and '-'", p, alias)
+		}
+	}
+	if o.connector == nil {
+		return nil
+	}
+	if err := o.connector.Definition().Check(); err != nil {
+		return fmt.Errorf("plugin.Serve: definition of %q: %w", o.info.Name, err)
+	}
+	return nil
 }
 
 func check(plugins []Plugin) ([]offer, error) {
@@ -72,19 +127,11 @@ func check(plugins []Plugin) ([]offer, error) {
 	}
 	var offers []offer
 	for _, p := range plugins {
-		o := offer{info: p.Info()}
-		switch p := p.(type) {
-		case Assignor:
-			o.assignor = p
-		case Partitioner:
-			o.partitioner = p
-		default:
-			return nil, fmt.Errorf("plugin.Serve: %T is neither an Assignor nor a Partitioner", p)
+		o, err := newOffer(p)
+		if err != nil {
+			return nil, err
 		}
-		if !ValidName(o.info.Name) {
-			return nil, fmt.Errorf("plugin.Serve: %T has the name %q: 1 to 64 letters, digits, '.', '_' and '-' are allowed", p, o.info.Name)
-		}
-		if slices.ContainsFunc(offers, func(other offer) bool { return other.kind() == o.kind() && other.info.Name == o.info.Name }) {
+		if slices.ContainsFunc(offers, func(other offer) bool { return o.sameNames(&other) && other.info.Name == o.info.Name }) {
 			return nil, fmt.Errorf("plugin.Serve: two plugins of one kind have the name %q", o.info.Name)
 		}
 		offers = append(offers, o)

@@ -21,18 +21,24 @@ type served struct {
 	pluginpb.UnimplementedCatalogServer
 	pluginpb.UnimplementedAssignorServer
 	pluginpb.UnimplementedPartitionerServer
+	pluginpb.UnimplementedConnectorServer
 	offers []offer
-	log    *os.File // standard error, which leads to the host's log
+	log    *os.File // standard error, which leads to the host's log; nil without a process of its own
 
 	redirect sync.Once
 }
 
 // GRPCServer registers the services; go-plugin calls it once.
 func (s *served) GRPCServer(_ *goplugin.GRPCBroker, server *grpc.Server) error {
+	s.register(server)
+	return nil
+}
+
+func (s *served) register(server *grpc.Server) {
 	pluginpb.RegisterCatalogServer(server, s)
 	pluginpb.RegisterAssignorServer(server, s)
 	pluginpb.RegisterPartitionerServer(server, s)
-	return nil
+	pluginpb.RegisterConnectorServer(server, s)
 }
 
 // GRPCClient is never called: the host makes its own clients.
@@ -43,17 +49,20 @@ func (s *served) GRPCClient(context.Context, *goplugin.GRPCBroker, *grpc.ClientC
 // Describe lists what the process offers. It is the host's first call.
 func (s *served) Describe(context.Context, *pluginpb.DescribeRequest) (*pluginpb.DescribeResponse, error) {
 	// go-plugin has replaced both, to carry what is printed over the connection, where last words are lost.
-	s.redirect.Do(func() { os.Stdout, os.Stderr = s.log, s.log })
+	if s.log != nil {
+		s.redirect.Do(func() { os.Stdout, os.Stderr = s.log, s.log })
+	}
 	r := &pluginpb.DescribeResponse{}
 	for _, o := range s.offers {
-		r.Offers = append(r.Offers, &pluginpb.Offer{Kind: o.kind(), Name: o.info.Name, Version: o.info.Version, Doc: o.info.Doc, WantsLag: o.info.WantsLag})
+		r.Offers = append(r.Offers, &pluginpb.Offer{Kind: o.kind, Name: o.info.Name, Version: o.info.Version, Doc: o.info.Doc,
+			WantsLag: o.info.WantsLag, Aliases: o.info.Aliases})
 	}
 	return r, nil
 }
 
 func (s *served) find(kind pluginpb.Kind, name string) (*offer, error) {
 	for i := range s.offers {
-		if s.offers[i].kind() == kind && s.offers[i].info.Name == name {
+		if s.offers[i].kind == kind && s.offers[i].info.Name == name {
 			return &s.offers[i], nil
 		}
 	}

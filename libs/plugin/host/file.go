@@ -59,6 +59,7 @@ type file struct {
 	running  *process
 	starting chan struct{} // closed when the attempt has ended; nil when there is none
 	offers   []offer       // as of the last start that succeeded
+	tasks    int           // processes of connectors' tasks
 	starts   int
 	failures int // in a row: starts and processes that ended by themselves, without a good call in between
 	notUntil time.Time
@@ -210,14 +211,7 @@ func (f *file) attempt() (*process, string, error) {
 	f.mu.Lock()
 	f.identity = id
 	f.mu.Unlock()
-	sum, err := checksum(f.path)
-	if err != nil {
-		return nil, "", err
-	}
-	if err := f.host.pinned(f.base(), sum); err != nil {
-		return nil, sum, err
-	}
-	p, err := startProcess(f.host.ctx, f.path, f.host.socketDir, f.host.config.StartTimeout, f.log)
+	p, sum, err := f.launch(f.host.ctx, f.log)
 	if err != nil {
 		return nil, sum, err
 	}
@@ -226,6 +220,19 @@ func (f *file) attempt() (*process, string, error) {
 		return nil, sum, errStopped
 	}
 	return p, sum, nil
+}
+
+// launch starts a process, of which its caller takes care, if it may run. abort ends the attempt.
+func (f *file) launch(abort context.Context, log *zap.Logger) (*process, string, error) {
+	sum, err := checksum(f.path)
+	if err != nil {
+		return nil, "", err
+	}
+	if err := f.host.pinned(f.base(), sum); err != nil {
+		return nil, sum, err
+	}
+	p, err := startProcess(abort, f.path, f.host.socketDir, f.host.config.StartTimeout, log)
+	return p, sum, err
 }
 
 // watch stops a process with the host, ends one that takes too much memory, replaces one that gives no sign of life, and notes its end.
@@ -243,9 +250,7 @@ func (f *file) watch(p *process) {
 			p.stop()
 			return
 		case <-memory.C:
-			if used, most := p.runner.residentBytes(), f.host.config.MaxMemoryBytes; used > most {
-				p.runner.kill(fmt.Sprintf("it uses %d bytes of memory, %d are allowed (plugin.memory.max.bytes)", used, most))
-			}
+			p.checkMemory(f.host.config.MaxMemoryBytes)
 		case <-ping.C:
 			f.mu.Lock()
 			current := f.running == p
@@ -254,6 +259,13 @@ func (f *file) watch(p *process) {
 				f.ping(p)
 			}
 		}
+	}
+}
+
+// checkMemory ends a process that takes too much.
+func (p *process) checkMemory(most int64) {
+	if used := p.runner.residentBytes(); used > most {
+		p.runner.kill(fmt.Sprintf("it uses %d bytes of memory, %d are allowed (plugin.memory.max.bytes)", used, most))
 	}
 }
 

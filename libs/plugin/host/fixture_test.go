@@ -26,7 +26,7 @@ const (
 
 func TestMain(m *testing.M) {
 	if version := os.Getenv(fixtureVariable); version != "" {
-		plugin.Serve(faulty{version}, keyLength{})
+		plugin.Serve(faulty{version}, keyLength{}, moodySource{}, moodySink{})
 		return
 	}
 	if folder := os.Getenv(hostVariable); folder != "" {

@@ -106,16 +106,17 @@ func TestAHangDoesNotDisturbOthers(t *testing.T) {
 	}
 }
 
-// TestASlowStartIsNoHang has a start leave a call less than half of its time.
+// TestASlowStartIsNoHang has a start leave a call less than half of its time, even if the call is made a while after the host
+// has begun with the start.
 func TestASlowStartIsNoHang(t *testing.T) {
 	folder := t.TempDir()
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
-	installScript(t, folder, "faults", fmt.Sprintf("#!/bin/sh\nsleep 1.2\n%s=1 exec %s\n", fixtureVariable, self))
+	installScript(t, folder, "faults", fmt.Sprintf("#!/bin/sh\nsleep 2.4\n%s=1 exec %s\n", fixtureVariable, self))
 	h, _ := start(t, folder, Config{CallTimeout: time.Minute})
-	short, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+	short, cancel := context.WithTimeout(t.Context(), 3*time.Second)
 	defer cancel()
 	if _, err := h.Assign(short, "faulty", ask("hang")); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("hang: %v", err)
@@ -212,7 +213,7 @@ func TestAnUnknownPluginNamesTheOthers(t *testing.T) {
 	if strings.Contains(err.Error(), "notes") {
 		t.Errorf("a file that cannot be executed is a plugin: %v", err)
 	}
-	if list := h.List(); len(list) != 4 || list[0].State != stateFailed || list[1].State != stateRunning {
+	if list := h.List(); len(list) != 6 || list[0].State != stateFailed || list[1].State != stateRunning {
 		t.Errorf("list %+v", list)
 	}
 }
@@ -234,7 +235,7 @@ func TestTheFirstOfTwoPluginsCounts(t *testing.T) {
 	h, _ := start(t, folder, Config{})
 	good(t, h)
 	list := h.List()
-	if len(list) != 4 || list[0].Version != "early" || list[0].State != stateRunning || list[2].Version != "late" || list[2].State != "shadowed" {
+	if len(list) != 8 || list[0].Version != "early" || list[0].State != stateRunning || list[4].Version != "late" || list[4].State != "shadowed" {
 		t.Errorf("list %+v", list)
 	}
 }
@@ -400,7 +401,7 @@ func TestListIsServedAndCallsAreCounted(t *testing.T) {
 	if err := json.Unmarshal(answer.Body.Bytes(), &list); err != nil {
 		t.Fatal(err)
 	}
-	if len(list) != 2 || list[0].Kind != "assignor" || list[0].Name != "faulty" || list[0].PID == 0 || list[0].Calls != 2 || list[0].P99Millis <= 0 {
+	if len(list) != 4 || list[0].Kind != "assignor" || list[0].Name != "faulty" || list[0].PID == 0 || list[0].Calls != 2 || list[0].P99Millis <= 0 {
 		t.Errorf("list %+v", list)
 	}
 	families, err := registry.Gather()

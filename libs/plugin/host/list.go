@@ -17,6 +17,7 @@ type Status struct {
 	Fault     string  `json:"fault,omitempty"` // of the last start or process
 	PID       int     `json:"pid,omitempty"`
 	Restarts  int     `json:"restarts"`
+	Tasks     int     `json:"tasks"` // of the program's connectors, each a process of its own
 	Calls     uint64  `json:"calls"`
 	P50Millis float64 `json:"p50_ms"` // of the latest calls
 	P99Millis float64 `json:"p99_ms"`
@@ -30,7 +31,7 @@ func (h *Host) List() []Status {
 	seen := map[offerKey]bool{}
 	for _, f := range h.snapshot() {
 		f.mu.Lock()
-		program := Status{State: f.state(), Path: f.path, SHA256: f.sum, Restarts: max(f.starts-1, 0)}
+		program := Status{State: f.state(), Path: f.path, SHA256: f.sum, Restarts: max(f.starts-1, 0), Tasks: f.tasks}
 		if f.fault != nil {
 			program.Fault = f.fault.Error()
 		}

@@ -23,6 +23,10 @@ import (
 const (
 	// maxOffers bounds how many plugins one process may offer.
 	maxOffers = 64
+	// maxAliases bounds the aliases of a connector.
+	maxAliases = 16
+	// windowBytes is how much of a stream may be under way. By default it would be a fraction of a batch of records.
+	windowBytes = 4 << 20
 	// stopTimeout is how long a process may take to end.
 	stopTimeout = time.Second
 	// maxDocBytes cuts what a plugin says about itself.
@@ -49,6 +53,7 @@ type offer struct {
 	version  string
 	doc      string
 	wantsLag bool
+	aliases  []string
 }
 
 // startProcess starts a file and asks what it offers. On an error nothing is left of the process. abort ends the attempt.
@@ -63,6 +68,7 @@ func startProcess(abort context.Context, file, socketDir string, startTimeout ti
 		AllowedProtocols: []goplugin.Protocol{goplugin.ProtocolGRPC},
 		SkipHostEnv:      true,
 		StartTimeout:     startTimeout,
+		GRPCDialOptions:  []grpc.DialOption{grpc.WithInitialWindowSize(windowBytes), grpc.WithInitialConnWindowSize(windowBytes)},
 		UnixSocketConfig: &goplugin.UnixSocketConfig{TempDir: socketDir},
 		Logger:           hclog.NewNullLogger(),
 		RunnerFunc: func(_ hclog.Logger, filled *exec.Cmd, _ string) (pluginrunner.Runner, error) {
@@ -101,7 +107,10 @@ func (p *process) connect(ctx context.Context) error {
 		if !plugin.ValidName(o.Name) {
 			return fmt.Errorf("it offers a plugin with the name %q: 1 to 64 letters, digits, '.', '_' and '-' are allowed", o.Name)
 		}
-		p.offers = append(p.offers, offer{kind: o.Kind, name: o.Name, version: cut(o.Version), doc: cut(o.Doc), wantsLag: o.WantsLag})
+		if len(o.Aliases) > maxAliases || slices.ContainsFunc(o.Aliases, func(alias string) bool { return !plugin.ValidAlias(alias) }) {
+			return fmt.Errorf("it offers %s with %d aliases: at most %d are allowed, of letters, digits, '.', '_', '$' and '-'", o.Name, len(o.Aliases), maxAliases)
+		}
+		p.offers = append(p.offers, offer{kind: o.Kind, name: o.Name, version: cut(o.Version), doc: cut(o.Doc), wantsLag: o.WantsLag, aliases: o.Aliases})
 	}
 	return nil
 }

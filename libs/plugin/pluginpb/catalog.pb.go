@@ -167,7 +167,9 @@ type Offer struct {
 	Version string                 `protobuf:"bytes,3,opt,name=version,proto3" json:"version,omitempty"`
 	Doc     string                 `protobuf:"bytes,4,opt,name=doc,proto3" json:"doc,omitempty"`
 	// An assignor's requests have the group's lag. Measuring takes time, so it is done for those that use it only.
-	WantsLag      bool `protobuf:"varint,5,opt,name=wants_lag,json=wantsLag,proto3" json:"wants_lag,omitempty"`
+	WantsLag bool `protobuf:"varint,5,opt,name=wants_lag,json=wantsLag,proto3" json:"wants_lag,omitempty"`
+	// Other names that a connector goes by in configurations: Java classes.
+	Aliases       []string `protobuf:"bytes,6,rep,name=aliases,proto3" json:"aliases,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -237,6 +239,13 @@ func (x *Offer) GetWantsLag() bool {
 	return false
 }
 
+func (x *Offer) GetAliases() []string {
+	if x != nil {
+		return x.Aliases
+	}
+	return nil
+}
+
 var File_catalog_proto protoreflect.FileDescriptor
 
 const file_catalog_proto_rawDesc = "" +
@@ -244,13 +253,14 @@ const file_catalog_proto_rawDesc = "" +
 	"\rcatalog.proto\x12\x0fcauce.plugin.v1\"\x11\n" +
 	"\x0fDescribeRequest\"B\n" +
 	"\x10DescribeResponse\x12.\n" +
-	"\x06offers\x18\x01 \x03(\v2\x16.cauce.plugin.v1.OfferR\x06offers\"\x8f\x01\n" +
+	"\x06offers\x18\x01 \x03(\v2\x16.cauce.plugin.v1.OfferR\x06offers\"\xa9\x01\n" +
 	"\x05Offer\x12)\n" +
 	"\x04kind\x18\x01 \x01(\x0e2\x15.cauce.plugin.v1.KindR\x04kind\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x18\n" +
 	"\aversion\x18\x03 \x01(\tR\aversion\x12\x10\n" +
 	"\x03doc\x18\x04 \x01(\tR\x03doc\x12\x1b\n" +
-	"\twants_lag\x18\x05 \x01(\bR\bwantsLag*e\n" +
+	"\twants_lag\x18\x05 \x01(\bR\bwantsLag\x12\x18\n" +
+	"\aaliases\x18\x06 \x03(\tR\aaliases*e\n" +
 	"\x04Kind\x12\x14\n" +
 	"\x10KIND_UNSPECIFIED\x10\x00\x12\x11\n" +
 	"\rKIND_ASSIGNOR\x10\x01\x12\x14\n" +

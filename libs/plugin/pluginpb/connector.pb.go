@@ -21,7 +21,649 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-type PlanRequest struct {
+type Boundary int32
+
+const (
+	Boundary_BOUNDARY_NONE   Boundary = 0
+	Boundary_BOUNDARY_COMMIT Boundary = 1
+	Boundary_BOUNDARY_ABORT  Boundary = 2
+)
+
+// Enum value maps for Boundary.
+var (
+	Boundary_name = map[int32]string{
+		0: "BOUNDARY_NONE",
+		1: "BOUNDARY_COMMIT",
+		2: "BOUNDARY_ABORT",
+	}
+	Boundary_value = map[string]int32{
+		"BOUNDARY_NONE":   0,
+		"BOUNDARY_COMMIT": 1,
+		"BOUNDARY_ABORT":  2,
+	}
+)
+
+func (x Boundary) Enum() *Boundary {
+	p := new(Boundary)
+	*p = x
+	return p
+}
+
+func (x Boundary) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (Boundary) Descriptor() protoreflect.EnumDescriptor {
+	return file_connector_proto_enumTypes[0].Descriptor()
+}
+
+func (Boundary) Type() protoreflect.EnumType {
+	return &file_connector_proto_enumTypes[0]
+}
+
+func (x Boundary) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use Boundary.Descriptor instead.
+func (Boundary) EnumDescriptor() ([]byte, []int) {
+	return file_connector_proto_rawDescGZIP(), []int{0}
+}
+
+// Fault is why a connector could not do what it was asked to.
+type Fault struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Text  string                 `protobuf:"bytes,1,opt,name=text,proto3" json:"text,omitempty"`
+	// The same may succeed later. It counts for Poll and Put.
+	Retriable bool `protobuf:"varint,2,opt,name=retriable,proto3" json:"retriable,omitempty"`
+	// Where in the program, if that is known.
+	Trace         string `protobuf:"bytes,3,opt,name=trace,proto3" json:"trace,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Fault) Reset() {
+	*x = Fault{}
+	mi := &file_connector_proto_msgTypes[0]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Fault) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Fault) ProtoMessage() {}
+
+func (x *Fault) ProtoReflect() protoreflect.Message {
+	mi := &file_connector_proto_msgTypes[0]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Fault.ProtoReflect.Descriptor instead.
+func (*Fault) Descriptor() ([]byte, []int) {
+	return file_connector_proto_rawDescGZIP(), []int{0}
+}
+
+func (x *Fault) GetText() string {
+	if x != nil {
+		return x.Text
+	}
+	return ""
+}
+
+func (x *Fault) GetRetriable() bool {
+	if x != nil {
+		return x.Retriable
+	}
+	return false
+}
+
+func (x *Fault) GetTrace() string {
+	if x != nil {
+		return x.Trace
+	}
+	return ""
+}
+
+type DefineRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Connector     string                 `protobuf:"bytes,1,opt,name=connector,proto3" json:"connector,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DefineRequest) Reset() {
+	*x = DefineRequest{}
+	mi := &file_connector_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DefineRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DefineRequest) ProtoMessage() {}
+
+func (x *DefineRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_connector_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DefineRequest.ProtoReflect.Descriptor instead.
+func (*DefineRequest) Descriptor() ([]byte, []int) {
+	return file_connector_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *DefineRequest) GetConnector() string {
+	if x != nil {
+		return x.Connector
+	}
+	return ""
+}
+
+type DefineResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// In the order in which they are shown.
+	Keys          []*ConfigKey `protobuf:"bytes,1,rep,name=keys,proto3" json:"keys,omitempty"`
+	Watches       bool         `protobuf:"varint,2,opt,name=watches,proto3" json:"watches,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DefineResponse) Reset() {
+	*x = DefineResponse{}
+	mi := &file_connector_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DefineResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DefineResponse) ProtoMessage() {}
+
+func (x *DefineResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_connector_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DefineResponse.ProtoReflect.Descriptor instead.
+func (*DefineResponse) Descriptor() ([]byte, []int) {
+	return file_connector_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *DefineResponse) GetKeys() []*ConfigKey {
+	if x != nil {
+		return x.Keys
+	}
+	return nil
+}
+
+func (x *DefineResponse) GetWatches() bool {
+	if x != nil {
+		return x.Watches
+	}
+	return false
+}
+
+// ConfigKey describes a key of a configuration as Kafka's ConfigDef does, in the words of Kafka Connect's REST API.
+type ConfigKey struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Name  string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// BOOLEAN, STRING, INT, SHORT, LONG, DOUBLE, LIST, CLASS or PASSWORD.
+	Type     string `protobuf:"bytes,2,opt,name=type,proto3" json:"type,omitempty"`
+	Required bool   `protobuf:"varint,3,opt,name=required,proto3" json:"required,omitempty"`
+	// Absent when there is none; always of a required key.
+	Default *string `protobuf:"bytes,4,opt,name=default,proto3,oneof" json:"default,omitempty"`
+	// HIGH, MEDIUM or LOW.
+	Importance string `protobuf:"bytes,5,opt,name=importance,proto3" json:"importance,omitempty"`
+	Doc        string `protobuf:"bytes,6,opt,name=doc,proto3" json:"doc,omitempty"`
+	Group      string `protobuf:"bytes,7,opt,name=group,proto3" json:"group,omitempty"`
+	Order      int32  `protobuf:"varint,8,opt,name=order,proto3" json:"order,omitempty"`
+	// NONE, SHORT, MEDIUM or LONG; NONE when empty.
+	Width string `protobuf:"bytes,9,opt,name=width,proto3" json:"width,omitempty"`
+	// The name when empty.
+	DisplayName   string      `protobuf:"bytes,10,opt,name=display_name,json=displayName,proto3" json:"display_name,omitempty"`
+	Dependents    []string    `protobuf:"bytes,11,rep,name=dependents,proto3" json:"dependents,omitempty"`
+	Recommended   []string    `protobuf:"bytes,12,rep,name=recommended,proto3" json:"recommended,omitempty"`
+	Rule          *ConfigRule `protobuf:"bytes,13,opt,name=rule,proto3" json:"rule,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ConfigKey) Reset() {
+	*x = ConfigKey{}
+	mi := &file_connector_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ConfigKey) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ConfigKey) ProtoMessage() {}
+
+func (x *ConfigKey) ProtoReflect() protoreflect.Message {
+	mi := &file_connector_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ConfigKey.ProtoReflect.Descriptor instead.
+func (*ConfigKey) Descriptor() ([]byte, []int) {
+	return file_connector_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *ConfigKey) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *ConfigKey) GetType() string {
+	if x != nil {
+		return x.Type
+	}
+	return ""
+}
+
+func (x *ConfigKey) GetRequired() bool {
+	if x != nil {
+		return x.Required
+	}
+	return false
+}
+
+func (x *ConfigKey) GetDefault() string {
+	if x != nil && x.Default != nil {
+		return *x.Default
+	}
+	return ""
+}
+
+func (x *ConfigKey) GetImportance() string {
+	if x != nil {
+		return x.Importance
+	}
+	return ""
+}
+
+func (x *ConfigKey) GetDoc() string {
+	if x != nil {
+		return x.Doc
+	}
+	return ""
+}
+
+func (x *ConfigKey) GetGroup() string {
+	if x != nil {
+		return x.Group
+	}
+	return ""
+}
+
+func (x *ConfigKey) GetOrder() int32 {
+	if x != nil {
+		return x.Order
+	}
+	return 0
+}
+
+func (x *ConfigKey) GetWidth() string {
+	if x != nil {
+		return x.Width
+	}
+	return ""
+}
+
+func (x *ConfigKey) GetDisplayName() string {
+	if x != nil {
+		return x.DisplayName
+	}
+	return ""
+}
+
+func (x *ConfigKey) GetDependents() []string {
+	if x != nil {
+		return x.Dependents
+	}
+	return nil
+}
+
+func (x *ConfigKey) GetRecommended() []string {
+	if x != nil {
+		return x.Recommended
+	}
+	return nil
+}
+
+func (x *ConfigKey) GetRule() *ConfigRule {
+	if x != nil {
+		return x.Rule
+	}
+	return nil
+}
+
+// ConfigRule says which values of its type a key takes.
+type ConfigRule struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Min   *float64               `protobuf:"fixed64,1,opt,name=min,proto3,oneof" json:"min,omitempty"`
+	Max   *float64               `protobuf:"fixed64,2,opt,name=max,proto3,oneof" json:"max,omitempty"`
+	// Any when there is none.
+	OneOf      []string `protobuf:"bytes,3,rep,name=one_of,json=oneOf,proto3" json:"one_of,omitempty"`
+	IgnoreCase bool     `protobuf:"varint,4,opt,name=ignore_case,json=ignoreCase,proto3" json:"ignore_case,omitempty"`
+	NonEmpty   bool     `protobuf:"varint,5,opt,name=non_empty,json=nonEmpty,proto3" json:"non_empty,omitempty"`
+	// RE2, matched against the whole text.
+	Pattern       string `protobuf:"bytes,6,opt,name=pattern,proto3" json:"pattern,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ConfigRule) Reset() {
+	*x = ConfigRule{}
+	mi := &file_connector_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ConfigRule) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ConfigRule) ProtoMessage() {}
+
+func (x *ConfigRule) ProtoReflect() protoreflect.Message {
+	mi := &file_connector_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ConfigRule.ProtoReflect.Descriptor instead.
+func (*ConfigRule) Descriptor() ([]byte, []int) {
+	return file_connector_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *ConfigRule) GetMin() float64 {
+	if x != nil && x.Min != nil {
+		return *x.Min
+	}
+	return 0
+}
+
+func (x *ConfigRule) GetMax() float64 {
+	if x != nil && x.Max != nil {
+		return *x.Max
+	}
+	return 0
+}
+
+func (x *ConfigRule) GetOneOf() []string {
+	if x != nil {
+		return x.OneOf
+	}
+	return nil
+}
+
+func (x *ConfigRule) GetIgnoreCase() bool {
+	if x != nil {
+		return x.IgnoreCase
+	}
+	return false
+}
+
+func (x *ConfigRule) GetNonEmpty() bool {
+	if x != nil {
+		return x.NonEmpty
+	}
+	return false
+}
+
+func (x *ConfigRule) GetPattern() string {
+	if x != nil {
+		return x.Pattern
+	}
+	return ""
+}
+
+type ValidateRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Connector     string                 `protobuf:"bytes,1,opt,name=connector,proto3" json:"connector,omitempty"`
+	Config        map[string]string      `protobuf:"bytes,2,rep,name=config,proto3" json:"config,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ValidateRequest) Reset() {
+	*x = ValidateRequest{}
+	mi := &file_connector_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ValidateRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ValidateRequest) ProtoMessage() {}
+
+func (x *ValidateRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_connector_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ValidateRequest.ProtoReflect.Descriptor instead.
+func (*ValidateRequest) Descriptor() ([]byte, []int) {
+	return file_connector_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *ValidateRequest) GetConnector() string {
+	if x != nil {
+		return x.Connector
+	}
+	return ""
+}
+
+func (x *ValidateRequest) GetConfig() map[string]string {
+	if x != nil {
+		return x.Config
+	}
+	return nil
+}
+
+type ValidateResponse struct {
+	state    protoimpl.MessageState `protogen:"open.v1"`
+	Fault    *Fault                 `protobuf:"bytes,1,opt,name=fault,proto3" json:"fault,omitempty"`
+	Findings []*ConfigFinding       `protobuf:"bytes,2,rep,name=findings,proto3" json:"findings,omitempty"`
+	// Of a source: records and offsets that are stored together are each there once.
+	ExactlyOnce bool `protobuf:"varint,3,opt,name=exactly_once,json=exactlyOnce,proto3" json:"exactly_once,omitempty"`
+	// Of a source: it may say where transactions end.
+	DefinesTransactions bool `protobuf:"varint,4,opt,name=defines_transactions,json=definesTransactions,proto3" json:"defines_transactions,omitempty"`
+	unknownFields       protoimpl.UnknownFields
+	sizeCache           protoimpl.SizeCache
+}
+
+func (x *ValidateResponse) Reset() {
+	*x = ValidateResponse{}
+	mi := &file_connector_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ValidateResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ValidateResponse) ProtoMessage() {}
+
+func (x *ValidateResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_connector_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ValidateResponse.ProtoReflect.Descriptor instead.
+func (*ValidateResponse) Descriptor() ([]byte, []int) {
+	return file_connector_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *ValidateResponse) GetFault() *Fault {
+	if x != nil {
+		return x.Fault
+	}
+	return nil
+}
+
+func (x *ValidateResponse) GetFindings() []*ConfigFinding {
+	if x != nil {
+		return x.Findings
+	}
+	return nil
+}
+
+func (x *ValidateResponse) GetExactlyOnce() bool {
+	if x != nil {
+		return x.ExactlyOnce
+	}
+	return false
+}
+
+func (x *ValidateResponse) GetDefinesTransactions() bool {
+	if x != nil {
+		return x.DefinesTransactions
+	}
+	return false
+}
+
+type ConfigFinding struct {
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	Name   string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Errors []string               `protobuf:"bytes,2,rep,name=errors,proto3" json:"errors,omitempty"`
+	// These replace what the definition recommends when recommends is set.
+	Recommended []string `protobuf:"bytes,3,rep,name=recommended,proto3" json:"recommended,omitempty"`
+	Recommends  bool     `protobuf:"varint,4,opt,name=recommends,proto3" json:"recommends,omitempty"`
+	// The key means nothing beside the others.
+	Hidden        bool `protobuf:"varint,5,opt,name=hidden,proto3" json:"hidden,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ConfigFinding) Reset() {
+	*x = ConfigFinding{}
+	mi := &file_connector_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ConfigFinding) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ConfigFinding) ProtoMessage() {}
+
+func (x *ConfigFinding) ProtoReflect() protoreflect.Message {
+	mi := &file_connector_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ConfigFinding.ProtoReflect.Descriptor instead.
+func (*ConfigFinding) Descriptor() ([]byte, []int) {
+	return file_connector_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *ConfigFinding) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *ConfigFinding) GetErrors() []string {
+	if x != nil {
+		return x.Errors
+	}
+	return nil
+}
+
+func (x *ConfigFinding) GetRecommended() []string {
+	if x != nil {
+		return x.Recommended
+	}
+	return nil
+}
+
+func (x *ConfigFinding) GetRecommends() bool {
+	if x != nil {
+		return x.Recommends
+	}
+	return false
+}
+
+func (x *ConfigFinding) GetHidden() bool {
+	if x != nil {
+		return x.Hidden
+	}
+	return false
+}
+
+type TaskConfigsRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Connector     string                 `protobuf:"bytes,1,opt,name=connector,proto3" json:"connector,omitempty"`
 	Config        map[string]string      `protobuf:"bytes,2,rep,name=config,proto3" json:"config,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
@@ -30,21 +672,21 @@ type PlanRequest struct {
 	sizeCache     protoimpl.SizeCache
 }
 
-func (x *PlanRequest) Reset() {
-	*x = PlanRequest{}
-	mi := &file_connector_proto_msgTypes[0]
+func (x *TaskConfigsRequest) Reset() {
+	*x = TaskConfigsRequest{}
+	mi := &file_connector_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *PlanRequest) String() string {
+func (x *TaskConfigsRequest) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*PlanRequest) ProtoMessage() {}
+func (*TaskConfigsRequest) ProtoMessage() {}
 
-func (x *PlanRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_connector_proto_msgTypes[0]
+func (x *TaskConfigsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_connector_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -55,57 +697,56 @@ func (x *PlanRequest) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
-// Deprecated: Use PlanRequest.ProtoReflect.Descriptor instead.
-func (*PlanRequest) Descriptor() ([]byte, []int) {
-	return file_connector_proto_rawDescGZIP(), []int{0}
+// Deprecated: Use TaskConfigsRequest.ProtoReflect.Descriptor instead.
+func (*TaskConfigsRequest) Descriptor() ([]byte, []int) {
+	return file_connector_proto_rawDescGZIP(), []int{8}
 }
 
-func (x *PlanRequest) GetConnector() string {
+func (x *TaskConfigsRequest) GetConnector() string {
 	if x != nil {
 		return x.Connector
 	}
 	return ""
 }
 
-func (x *PlanRequest) GetConfig() map[string]string {
+func (x *TaskConfigsRequest) GetConfig() map[string]string {
 	if x != nil {
 		return x.Config
 	}
 	return nil
 }
 
-func (x *PlanRequest) GetMaxTasks() uint32 {
+func (x *TaskConfigsRequest) GetMaxTasks() uint32 {
 	if x != nil {
 		return x.MaxTasks
 	}
 	return 0
 }
 
-type PlanResponse struct {
+type TaskConfigsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// One for each task, at most max_tasks.
-	Tasks []*TaskConfig `protobuf:"bytes,1,rep,name=tasks,proto3" json:"tasks,omitempty"`
-	// What is wrong with the configuration; tasks is empty then.
-	Faults        []*ConfigFault `protobuf:"bytes,2,rep,name=faults,proto3" json:"faults,omitempty"`
+	Fault *Fault                 `protobuf:"bytes,1,opt,name=fault,proto3" json:"fault,omitempty"`
+	// At most max_tasks.
+	Tasks         []*TaskConfig `protobuf:"bytes,2,rep,name=tasks,proto3" json:"tasks,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
-func (x *PlanResponse) Reset() {
-	*x = PlanResponse{}
-	mi := &file_connector_proto_msgTypes[1]
+func (x *TaskConfigsResponse) Reset() {
+	*x = TaskConfigsResponse{}
+	mi := &file_connector_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *PlanResponse) String() string {
+func (x *TaskConfigsResponse) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*PlanResponse) ProtoMessage() {}
+func (*TaskConfigsResponse) ProtoMessage() {}
 
-func (x *PlanResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_connector_proto_msgTypes[1]
+func (x *TaskConfigsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_connector_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -116,21 +757,21 @@ func (x *PlanResponse) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
-// Deprecated: Use PlanResponse.ProtoReflect.Descriptor instead.
-func (*PlanResponse) Descriptor() ([]byte, []int) {
-	return file_connector_proto_rawDescGZIP(), []int{1}
+// Deprecated: Use TaskConfigsResponse.ProtoReflect.Descriptor instead.
+func (*TaskConfigsResponse) Descriptor() ([]byte, []int) {
+	return file_connector_proto_rawDescGZIP(), []int{9}
 }
 
-func (x *PlanResponse) GetTasks() []*TaskConfig {
+func (x *TaskConfigsResponse) GetFault() *Fault {
 	if x != nil {
-		return x.Tasks
+		return x.Fault
 	}
 	return nil
 }
 
-func (x *PlanResponse) GetFaults() []*ConfigFault {
+func (x *TaskConfigsResponse) GetTasks() []*TaskConfig {
 	if x != nil {
-		return x.Faults
+		return x.Tasks
 	}
 	return nil
 }
@@ -144,7 +785,7 @@ type TaskConfig struct {
 
 func (x *TaskConfig) Reset() {
 	*x = TaskConfig{}
-	mi := &file_connector_proto_msgTypes[2]
+	mi := &file_connector_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -156,7 +797,7 @@ func (x *TaskConfig) String() string {
 func (*TaskConfig) ProtoMessage() {}
 
 func (x *TaskConfig) ProtoReflect() protoreflect.Message {
-	mi := &file_connector_proto_msgTypes[2]
+	mi := &file_connector_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -169,7 +810,7 @@ func (x *TaskConfig) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TaskConfig.ProtoReflect.Descriptor instead.
 func (*TaskConfig) Descriptor() ([]byte, []int) {
-	return file_connector_proto_rawDescGZIP(), []int{2}
+	return file_connector_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *TaskConfig) GetConfig() map[string]string {
@@ -179,29 +820,33 @@ func (x *TaskConfig) GetConfig() map[string]string {
 	return nil
 }
 
-type ConfigFault struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Key           string                 `protobuf:"bytes,1,opt,name=key,proto3" json:"key,omitempty"`
-	Fault         string                 `protobuf:"bytes,2,opt,name=fault,proto3" json:"fault,omitempty"`
+type AlterOffsetsRequest struct {
+	state     protoimpl.MessageState `protogen:"open.v1"`
+	Connector string                 `protobuf:"bytes,1,opt,name=connector,proto3" json:"connector,omitempty"`
+	Config    map[string]string      `protobuf:"bytes,2,rep,name=config,proto3" json:"config,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	// Of a source.
+	Source []*SourceOffset `protobuf:"bytes,3,rep,name=source,proto3" json:"source,omitempty"`
+	// Of a sink. An offset of -1 stands for none.
+	Sink          []*TopicOffset `protobuf:"bytes,4,rep,name=sink,proto3" json:"sink,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
-func (x *ConfigFault) Reset() {
-	*x = ConfigFault{}
-	mi := &file_connector_proto_msgTypes[3]
+func (x *AlterOffsetsRequest) Reset() {
+	*x = AlterOffsetsRequest{}
+	mi := &file_connector_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *ConfigFault) String() string {
+func (x *AlterOffsetsRequest) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*ConfigFault) ProtoMessage() {}
+func (*AlterOffsetsRequest) ProtoMessage() {}
 
-func (x *ConfigFault) ProtoReflect() protoreflect.Message {
-	mi := &file_connector_proto_msgTypes[3]
+func (x *AlterOffsetsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_connector_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -212,38 +857,264 @@ func (x *ConfigFault) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
-// Deprecated: Use ConfigFault.ProtoReflect.Descriptor instead.
-func (*ConfigFault) Descriptor() ([]byte, []int) {
-	return file_connector_proto_rawDescGZIP(), []int{3}
+// Deprecated: Use AlterOffsetsRequest.ProtoReflect.Descriptor instead.
+func (*AlterOffsetsRequest) Descriptor() ([]byte, []int) {
+	return file_connector_proto_rawDescGZIP(), []int{11}
 }
 
-func (x *ConfigFault) GetKey() string {
+func (x *AlterOffsetsRequest) GetConnector() string {
 	if x != nil {
-		return x.Key
+		return x.Connector
 	}
 	return ""
 }
 
-func (x *ConfigFault) GetFault() string {
+func (x *AlterOffsetsRequest) GetConfig() map[string]string {
+	if x != nil {
+		return x.Config
+	}
+	return nil
+}
+
+func (x *AlterOffsetsRequest) GetSource() []*SourceOffset {
+	if x != nil {
+		return x.Source
+	}
+	return nil
+}
+
+func (x *AlterOffsetsRequest) GetSink() []*TopicOffset {
+	if x != nil {
+		return x.Sink
+	}
+	return nil
+}
+
+// SourceOffset is a place in a source. Both are JSON objects of null, booleans, numbers and strings, as they are stored.
+type SourceOffset struct {
+	state     protoimpl.MessageState `protogen:"open.v1"`
+	Partition []byte                 `protobuf:"bytes,1,opt,name=partition,proto3" json:"partition,omitempty"`
+	// Empty for none.
+	Offset        []byte `protobuf:"bytes,2,opt,name=offset,proto3" json:"offset,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SourceOffset) Reset() {
+	*x = SourceOffset{}
+	mi := &file_connector_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SourceOffset) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SourceOffset) ProtoMessage() {}
+
+func (x *SourceOffset) ProtoReflect() protoreflect.Message {
+	mi := &file_connector_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SourceOffset.ProtoReflect.Descriptor instead.
+func (*SourceOffset) Descriptor() ([]byte, []int) {
+	return file_connector_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *SourceOffset) GetPartition() []byte {
+	if x != nil {
+		return x.Partition
+	}
+	return nil
+}
+
+func (x *SourceOffset) GetOffset() []byte {
+	if x != nil {
+		return x.Offset
+	}
+	return nil
+}
+
+type AlterOffsetsResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Fault *Fault                 `protobuf:"bytes,1,opt,name=fault,proto3" json:"fault,omitempty"`
+	// The connector has offsets of its own, and they follow. Otherwise users are told to look after them.
+	Handled       bool `protobuf:"varint,2,opt,name=handled,proto3" json:"handled,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AlterOffsetsResponse) Reset() {
+	*x = AlterOffsetsResponse{}
+	mi := &file_connector_proto_msgTypes[13]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AlterOffsetsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AlterOffsetsResponse) ProtoMessage() {}
+
+func (x *AlterOffsetsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_connector_proto_msgTypes[13]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AlterOffsetsResponse.ProtoReflect.Descriptor instead.
+func (*AlterOffsetsResponse) Descriptor() ([]byte, []int) {
+	return file_connector_proto_rawDescGZIP(), []int{13}
+}
+
+func (x *AlterOffsetsResponse) GetFault() *Fault {
 	if x != nil {
 		return x.Fault
 	}
+	return nil
+}
+
+func (x *AlterOffsetsResponse) GetHandled() bool {
+	if x != nil {
+		return x.Handled
+	}
+	return false
+}
+
+type WatchRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Connector     string                 `protobuf:"bytes,1,opt,name=connector,proto3" json:"connector,omitempty"`
+	Config        map[string]string      `protobuf:"bytes,2,rep,name=config,proto3" json:"config,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *WatchRequest) Reset() {
+	*x = WatchRequest{}
+	mi := &file_connector_proto_msgTypes[14]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *WatchRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*WatchRequest) ProtoMessage() {}
+
+func (x *WatchRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_connector_proto_msgTypes[14]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use WatchRequest.ProtoReflect.Descriptor instead.
+func (*WatchRequest) Descriptor() ([]byte, []int) {
+	return file_connector_proto_rawDescGZIP(), []int{14}
+}
+
+func (x *WatchRequest) GetConnector() string {
+	if x != nil {
+		return x.Connector
+	}
 	return ""
 }
 
+func (x *WatchRequest) GetConfig() map[string]string {
+	if x != nil {
+		return x.Config
+	}
+	return nil
+}
+
+type WatchEvent struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Ends the connector; otherwise TaskConfigs would answer something else.
+	Fault         *Fault `protobuf:"bytes,1,opt,name=fault,proto3" json:"fault,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *WatchEvent) Reset() {
+	*x = WatchEvent{}
+	mi := &file_connector_proto_msgTypes[15]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *WatchEvent) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*WatchEvent) ProtoMessage() {}
+
+func (x *WatchEvent) ProtoReflect() protoreflect.Message {
+	mi := &file_connector_proto_msgTypes[15]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use WatchEvent.ProtoReflect.Descriptor instead.
+func (*WatchEvent) Descriptor() ([]byte, []int) {
+	return file_connector_proto_rawDescGZIP(), []int{15}
+}
+
+func (x *WatchEvent) GetFault() *Fault {
+	if x != nil {
+		return x.Fault
+	}
+	return nil
+}
+
+// StartTask is the first request of a task's stream.
 type StartTask struct {
 	state     protoimpl.MessageState `protogen:"open.v1"`
 	Connector string                 `protobuf:"bytes,1,opt,name=connector,proto3" json:"connector,omitempty"`
-	Task      *TaskConfig            `protobuf:"bytes,2,opt,name=task,proto3" json:"task,omitempty"`
-	// A source's positions by its own partitions, as last stored; opaque to Cauce.
-	Positions     []*SourcePosition `protobuf:"bytes,3,rep,name=positions,proto3" json:"positions,omitempty"`
+	// What its users call the connector that the task is of.
+	Name string `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
+	// Its number among the connector's tasks, from 0.
+	Task uint32 `protobuf:"varint,3,opt,name=task,proto3" json:"task,omitempty"`
+	// One of those that TaskConfigs answered.
+	Config map[string]string `protobuf:"bytes,4,rep,name=config,proto3" json:"config,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	// Of a source: the task says where transactions end.
+	Transactions bool `protobuf:"varint,5,opt,name=transactions,proto3" json:"transactions,omitempty"`
+	// Of a sink: records that cannot be written may be reported.
+	Reports       bool `protobuf:"varint,6,opt,name=reports,proto3" json:"reports,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *StartTask) Reset() {
 	*x = StartTask{}
-	mi := &file_connector_proto_msgTypes[4]
+	mi := &file_connector_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -255,7 +1126,7 @@ func (x *StartTask) String() string {
 func (*StartTask) ProtoMessage() {}
 
 func (x *StartTask) ProtoReflect() protoreflect.Message {
-	mi := &file_connector_proto_msgTypes[4]
+	mi := &file_connector_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -268,7 +1139,7 @@ func (x *StartTask) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StartTask.ProtoReflect.Descriptor instead.
 func (*StartTask) Descriptor() ([]byte, []int) {
-	return file_connector_proto_rawDescGZIP(), []int{4}
+	return file_connector_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *StartTask) GetConnector() string {
@@ -278,98 +1149,73 @@ func (x *StartTask) GetConnector() string {
 	return ""
 }
 
-func (x *StartTask) GetTask() *TaskConfig {
+func (x *StartTask) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *StartTask) GetTask() uint32 {
 	if x != nil {
 		return x.Task
 	}
-	return nil
+	return 0
 }
 
-func (x *StartTask) GetPositions() []*SourcePosition {
+func (x *StartTask) GetConfig() map[string]string {
 	if x != nil {
-		return x.Positions
+		return x.Config
 	}
 	return nil
 }
 
-type SourcePosition struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Partition     []byte                 `protobuf:"bytes,1,opt,name=partition,proto3" json:"partition,omitempty"`
-	Offset        []byte                 `protobuf:"bytes,2,opt,name=offset,proto3" json:"offset,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *SourcePosition) Reset() {
-	*x = SourcePosition{}
-	mi := &file_connector_proto_msgTypes[5]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *SourcePosition) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*SourcePosition) ProtoMessage() {}
-
-func (x *SourcePosition) ProtoReflect() protoreflect.Message {
-	mi := &file_connector_proto_msgTypes[5]
+func (x *StartTask) GetTransactions() bool {
 	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
+		return x.Transactions
 	}
-	return mi.MessageOf(x)
+	return false
 }
 
-// Deprecated: Use SourcePosition.ProtoReflect.Descriptor instead.
-func (*SourcePosition) Descriptor() ([]byte, []int) {
-	return file_connector_proto_rawDescGZIP(), []int{5}
-}
-
-func (x *SourcePosition) GetPartition() []byte {
+func (x *StartTask) GetReports() bool {
 	if x != nil {
-		return x.Partition
+		return x.Reports
 	}
-	return nil
+	return false
 }
 
-func (x *SourcePosition) GetOffset() []byte {
-	if x != nil {
-		return x.Offset
-	}
-	return nil
-}
-
-type SourceInput struct {
+type SourceRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Types that are valid to be assigned to Input:
+	// The trace of what asks, in W3C form; may be empty.
+	Traceparent string `protobuf:"bytes,1,opt,name=traceparent,proto3" json:"traceparent,omitempty"`
+	// Types that are valid to be assigned to Request:
 	//
-	//	*SourceInput_Start
-	//	*SourceInput_Stored
-	Input         isSourceInput_Input `protobuf_oneof:"input"`
+	//	*SourceRequest_Start
+	//	*SourceRequest_Poll
+	//	*SourceRequest_Offsets
+	//	*SourceRequest_Acks
+	//	*SourceRequest_Commit
+	//	*SourceRequest_StopPolling
+	Request       isSourceRequest_Request `protobuf_oneof:"request"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
-func (x *SourceInput) Reset() {
-	*x = SourceInput{}
-	mi := &file_connector_proto_msgTypes[6]
+func (x *SourceRequest) Reset() {
+	*x = SourceRequest{}
+	mi := &file_connector_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *SourceInput) String() string {
+func (x *SourceRequest) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*SourceInput) ProtoMessage() {}
+func (*SourceRequest) ProtoMessage() {}
 
-func (x *SourceInput) ProtoReflect() protoreflect.Message {
-	mi := &file_connector_proto_msgTypes[6]
+func (x *SourceRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_connector_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -380,67 +1226,450 @@ func (x *SourceInput) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
-// Deprecated: Use SourceInput.ProtoReflect.Descriptor instead.
-func (*SourceInput) Descriptor() ([]byte, []int) {
-	return file_connector_proto_rawDescGZIP(), []int{6}
+// Deprecated: Use SourceRequest.ProtoReflect.Descriptor instead.
+func (*SourceRequest) Descriptor() ([]byte, []int) {
+	return file_connector_proto_rawDescGZIP(), []int{17}
 }
 
-func (x *SourceInput) GetInput() isSourceInput_Input {
+func (x *SourceRequest) GetTraceparent() string {
 	if x != nil {
-		return x.Input
+		return x.Traceparent
+	}
+	return ""
+}
+
+func (x *SourceRequest) GetRequest() isSourceRequest_Request {
+	if x != nil {
+		return x.Request
 	}
 	return nil
 }
 
-func (x *SourceInput) GetStart() *StartTask {
+func (x *SourceRequest) GetStart() *StartTask {
 	if x != nil {
-		if x, ok := x.Input.(*SourceInput_Start); ok {
+		if x, ok := x.Request.(*SourceRequest_Start); ok {
 			return x.Start
 		}
 	}
 	return nil
 }
 
-func (x *SourceInput) GetStored() uint64 {
+func (x *SourceRequest) GetPoll() *Poll {
 	if x != nil {
-		if x, ok := x.Input.(*SourceInput_Stored); ok {
-			return x.Stored
+		if x, ok := x.Request.(*SourceRequest_Poll); ok {
+			return x.Poll
 		}
 	}
-	return 0
+	return nil
 }
 
-type isSourceInput_Input interface {
-	isSourceInput_Input()
+func (x *SourceRequest) GetOffsets() *Offsets {
+	if x != nil {
+		if x, ok := x.Request.(*SourceRequest_Offsets); ok {
+			return x.Offsets
+		}
+	}
+	return nil
 }
 
-type SourceInput_Start struct {
-	Start *StartTask `protobuf:"bytes,1,opt,name=start,proto3,oneof"`
+func (x *SourceRequest) GetAcks() *Acks {
+	if x != nil {
+		if x, ok := x.Request.(*SourceRequest_Acks); ok {
+			return x.Acks
+		}
+	}
+	return nil
 }
 
-type SourceInput_Stored struct {
-	// The number of the last batch whose records, and those of all batches before it, are stored.
-	Stored uint64 `protobuf:"varint,2,opt,name=stored,proto3,oneof"`
+func (x *SourceRequest) GetCommit() *Commit {
+	if x != nil {
+		if x, ok := x.Request.(*SourceRequest_Commit); ok {
+			return x.Commit
+		}
+	}
+	return nil
 }
 
-func (*SourceInput_Start) isSourceInput_Input() {}
+func (x *SourceRequest) GetStopPolling() *StopPolling {
+	if x != nil {
+		if x, ok := x.Request.(*SourceRequest_StopPolling); ok {
+			return x.StopPolling
+		}
+	}
+	return nil
+}
 
-func (*SourceInput_Stored) isSourceInput_Input() {}
+type isSourceRequest_Request interface {
+	isSourceRequest_Request()
+}
 
-// SourceBatch is records and the positions after them: both are stored, or neither.
+type SourceRequest_Start struct {
+	Start *StartTask `protobuf:"bytes,2,opt,name=start,proto3,oneof"`
+}
+
+type SourceRequest_Poll struct {
+	Poll *Poll `protobuf:"bytes,3,opt,name=poll,proto3,oneof"`
+}
+
+type SourceRequest_Offsets struct {
+	Offsets *Offsets `protobuf:"bytes,4,opt,name=offsets,proto3,oneof"`
+}
+
+type SourceRequest_Acks struct {
+	Acks *Acks `protobuf:"bytes,5,opt,name=acks,proto3,oneof"`
+}
+
+type SourceRequest_Commit struct {
+	Commit *Commit `protobuf:"bytes,6,opt,name=commit,proto3,oneof"`
+}
+
+type SourceRequest_StopPolling struct {
+	StopPolling *StopPolling `protobuf:"bytes,7,opt,name=stop_polling,json=stopPolling,proto3,oneof"`
+}
+
+func (*SourceRequest_Start) isSourceRequest_Request() {}
+
+func (*SourceRequest_Poll) isSourceRequest_Request() {}
+
+func (*SourceRequest_Offsets) isSourceRequest_Request() {}
+
+func (*SourceRequest_Acks) isSourceRequest_Request() {}
+
+func (*SourceRequest_Commit) isSourceRequest_Request() {}
+
+func (*SourceRequest_StopPolling) isSourceRequest_Request() {}
+
+// Poll asks for one batch more. A few may wait for their answer.
+type Poll struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Poll) Reset() {
+	*x = Poll{}
+	mi := &file_connector_proto_msgTypes[18]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Poll) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Poll) ProtoMessage() {}
+
+func (x *Poll) ProtoReflect() protoreflect.Message {
+	mi := &file_connector_proto_msgTypes[18]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Poll.ProtoReflect.Descriptor instead.
+func (*Poll) Descriptor() ([]byte, []int) {
+	return file_connector_proto_rawDescGZIP(), []int{18}
+}
+
+// StopPolling ends the polls that wait, and means that none follows. Acks and commits do.
+type StopPolling struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *StopPolling) Reset() {
+	*x = StopPolling{}
+	mi := &file_connector_proto_msgTypes[19]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *StopPolling) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*StopPolling) ProtoMessage() {}
+
+func (x *StopPolling) ProtoReflect() protoreflect.Message {
+	mi := &file_connector_proto_msgTypes[19]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use StopPolling.ProtoReflect.Descriptor instead.
+func (*StopPolling) Descriptor() ([]byte, []int) {
+	return file_connector_proto_rawDescGZIP(), []int{19}
+}
+
+// Commit says that the offsets of all acknowledged records were stored. It is sent to tasks that want it, and answered.
+type Commit struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Commit) Reset() {
+	*x = Commit{}
+	mi := &file_connector_proto_msgTypes[20]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Commit) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Commit) ProtoMessage() {}
+
+func (x *Commit) ProtoReflect() protoreflect.Message {
+	mi := &file_connector_proto_msgTypes[20]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Commit.ProtoReflect.Descriptor instead.
+func (*Commit) Descriptor() ([]byte, []int) {
+	return file_connector_proto_rawDescGZIP(), []int{20}
+}
+
+type SourceAnswer struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Types that are valid to be assigned to Answer:
+	//
+	//	*SourceAnswer_Started
+	//	*SourceAnswer_Batch
+	//	*SourceAnswer_Fault
+	//	*SourceAnswer_ReadOffsets
+	//	*SourceAnswer_Committed
+	Answer        isSourceAnswer_Answer `protobuf_oneof:"answer"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SourceAnswer) Reset() {
+	*x = SourceAnswer{}
+	mi := &file_connector_proto_msgTypes[21]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SourceAnswer) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SourceAnswer) ProtoMessage() {}
+
+func (x *SourceAnswer) ProtoReflect() protoreflect.Message {
+	mi := &file_connector_proto_msgTypes[21]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SourceAnswer.ProtoReflect.Descriptor instead.
+func (*SourceAnswer) Descriptor() ([]byte, []int) {
+	return file_connector_proto_rawDescGZIP(), []int{21}
+}
+
+func (x *SourceAnswer) GetAnswer() isSourceAnswer_Answer {
+	if x != nil {
+		return x.Answer
+	}
+	return nil
+}
+
+func (x *SourceAnswer) GetStarted() *Started {
+	if x != nil {
+		if x, ok := x.Answer.(*SourceAnswer_Started); ok {
+			return x.Started
+		}
+	}
+	return nil
+}
+
+func (x *SourceAnswer) GetBatch() *SourceBatch {
+	if x != nil {
+		if x, ok := x.Answer.(*SourceAnswer_Batch); ok {
+			return x.Batch
+		}
+	}
+	return nil
+}
+
+func (x *SourceAnswer) GetFault() *Fault {
+	if x != nil {
+		if x, ok := x.Answer.(*SourceAnswer_Fault); ok {
+			return x.Fault
+		}
+	}
+	return nil
+}
+
+func (x *SourceAnswer) GetReadOffsets() *ReadOffsets {
+	if x != nil {
+		if x, ok := x.Answer.(*SourceAnswer_ReadOffsets); ok {
+			return x.ReadOffsets
+		}
+	}
+	return nil
+}
+
+func (x *SourceAnswer) GetCommitted() *Committed {
+	if x != nil {
+		if x, ok := x.Answer.(*SourceAnswer_Committed); ok {
+			return x.Committed
+		}
+	}
+	return nil
+}
+
+type isSourceAnswer_Answer interface {
+	isSourceAnswer_Answer()
+}
+
+type SourceAnswer_Started struct {
+	Started *Started `protobuf:"bytes,1,opt,name=started,proto3,oneof"`
+}
+
+type SourceAnswer_Batch struct {
+	// Answers Poll.
+	Batch *SourceBatch `protobuf:"bytes,2,opt,name=batch,proto3,oneof"`
+}
+
+type SourceAnswer_Fault struct {
+	// Answers Poll as well. After one that is not retriable the task answers no more polls.
+	Fault *Fault `protobuf:"bytes,3,opt,name=fault,proto3,oneof"`
+}
+
+type SourceAnswer_ReadOffsets struct {
+	// A question of the task, answered by Offsets.
+	ReadOffsets *ReadOffsets `protobuf:"bytes,4,opt,name=read_offsets,json=readOffsets,proto3,oneof"`
+}
+
+type SourceAnswer_Committed struct {
+	// Answers Commit.
+	Committed *Committed `protobuf:"bytes,5,opt,name=committed,proto3,oneof"`
+}
+
+func (*SourceAnswer_Started) isSourceAnswer_Answer() {}
+
+func (*SourceAnswer_Batch) isSourceAnswer_Answer() {}
+
+func (*SourceAnswer_Fault) isSourceAnswer_Answer() {}
+
+func (*SourceAnswer_ReadOffsets) isSourceAnswer_Answer() {}
+
+func (*SourceAnswer_Committed) isSourceAnswer_Answer() {}
+
+// Started answers StartTask.
+type Started struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Fault *Fault                 `protobuf:"bytes,1,opt,name=fault,proto3" json:"fault,omitempty"`
+	// Of a source: Commit is wanted.
+	WantsCommit bool `protobuf:"varint,2,opt,name=wants_commit,json=wantsCommit,proto3" json:"wants_commit,omitempty"`
+	// Of a source: Acks are wanted.
+	WantsAcks     bool `protobuf:"varint,3,opt,name=wants_acks,json=wantsAcks,proto3" json:"wants_acks,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Started) Reset() {
+	*x = Started{}
+	mi := &file_connector_proto_msgTypes[22]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Started) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Started) ProtoMessage() {}
+
+func (x *Started) ProtoReflect() protoreflect.Message {
+	mi := &file_connector_proto_msgTypes[22]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Started.ProtoReflect.Descriptor instead.
+func (*Started) Descriptor() ([]byte, []int) {
+	return file_connector_proto_rawDescGZIP(), []int{22}
+}
+
+func (x *Started) GetFault() *Fault {
+	if x != nil {
+		return x.Fault
+	}
+	return nil
+}
+
+func (x *Started) GetWantsCommit() bool {
+	if x != nil {
+		return x.WantsCommit
+	}
+	return false
+}
+
+func (x *Started) GetWantsAcks() bool {
+	if x != nil {
+		return x.WantsAcks
+	}
+	return false
+}
+
+// SourceBatch is what a poll has brought. Records are numbered from 0 in the order in which the stream has them.
 type SourceBatch struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Counts from 1.
-	Number        uint64            `protobuf:"varint,1,opt,name=number,proto3" json:"number,omitempty"`
-	Records       []*ConnectRecord  `protobuf:"bytes,2,rep,name=records,proto3" json:"records,omitempty"`
-	Positions     []*SourcePosition `protobuf:"bytes,3,rep,name=positions,proto3" json:"positions,omitempty"`
+	// A RecordBatch, encoded.
+	Records []byte `protobuf:"bytes,1,opt,name=records,proto3" json:"records,omitempty"`
+	// The partitions of the source that the records come from: JSON objects as in SourceOffset.
+	Partitions [][]byte `protobuf:"bytes,2,rep,name=partitions,proto3" json:"partitions,omitempty"`
+	// For each record one more than the place of its partition, 0 for none; nothing when no record has one.
+	PartitionOf []uint32 `protobuf:"varint,3,rep,packed,name=partition_of,json=partitionOf,proto3" json:"partition_of,omitempty"`
+	// For each record where its partition goes on after it, empty when that does not change: JSON objects as in SourceOffset.
+	// Nothing when no record has one.
+	Offsets [][]byte `protobuf:"bytes,4,rep,name=offsets,proto3" json:"offsets,omitempty"`
+	// The batch goes on in the next answer.
+	More bool `protobuf:"varint,5,opt,name=more,proto3" json:"more,omitempty"`
+	// What becomes of the transaction after the batch, of a task that says where transactions end.
+	Boundary      Boundary `protobuf:"varint,6,opt,name=boundary,proto3,enum=cauce.plugin.v1.Boundary" json:"boundary,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *SourceBatch) Reset() {
 	*x = SourceBatch{}
-	mi := &file_connector_proto_msgTypes[7]
+	mi := &file_connector_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -452,7 +1681,7 @@ func (x *SourceBatch) String() string {
 func (*SourceBatch) ProtoMessage() {}
 
 func (x *SourceBatch) ProtoReflect() protoreflect.Message {
-	mi := &file_connector_proto_msgTypes[7]
+	mi := &file_connector_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -465,152 +1694,74 @@ func (x *SourceBatch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SourceBatch.ProtoReflect.Descriptor instead.
 func (*SourceBatch) Descriptor() ([]byte, []int) {
-	return file_connector_proto_rawDescGZIP(), []int{7}
+	return file_connector_proto_rawDescGZIP(), []int{23}
 }
 
-func (x *SourceBatch) GetNumber() uint64 {
-	if x != nil {
-		return x.Number
-	}
-	return 0
-}
-
-func (x *SourceBatch) GetRecords() []*ConnectRecord {
+func (x *SourceBatch) GetRecords() []byte {
 	if x != nil {
 		return x.Records
 	}
 	return nil
 }
 
-func (x *SourceBatch) GetPositions() []*SourcePosition {
+func (x *SourceBatch) GetPartitions() [][]byte {
 	if x != nil {
-		return x.Positions
+		return x.Partitions
 	}
 	return nil
 }
 
-type SinkInput struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// Types that are valid to be assigned to Input:
-	//
-	//	*SinkInput_Start
-	//	*SinkInput_Batch
-	//	*SinkInput_Flush
-	Input         isSinkInput_Input `protobuf_oneof:"input"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *SinkInput) Reset() {
-	*x = SinkInput{}
-	mi := &file_connector_proto_msgTypes[8]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *SinkInput) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*SinkInput) ProtoMessage() {}
-
-func (x *SinkInput) ProtoReflect() protoreflect.Message {
-	mi := &file_connector_proto_msgTypes[8]
+func (x *SourceBatch) GetPartitionOf() []uint32 {
 	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use SinkInput.ProtoReflect.Descriptor instead.
-func (*SinkInput) Descriptor() ([]byte, []int) {
-	return file_connector_proto_rawDescGZIP(), []int{8}
-}
-
-func (x *SinkInput) GetInput() isSinkInput_Input {
-	if x != nil {
-		return x.Input
+		return x.PartitionOf
 	}
 	return nil
 }
 
-func (x *SinkInput) GetStart() *StartTask {
+func (x *SourceBatch) GetOffsets() [][]byte {
 	if x != nil {
-		if x, ok := x.Input.(*SinkInput_Start); ok {
-			return x.Start
-		}
+		return x.Offsets
 	}
 	return nil
 }
 
-func (x *SinkInput) GetBatch() *SinkBatch {
+func (x *SourceBatch) GetMore() bool {
 	if x != nil {
-		if x, ok := x.Input.(*SinkInput_Batch); ok {
-			return x.Batch
-		}
-	}
-	return nil
-}
-
-func (x *SinkInput) GetFlush() bool {
-	if x != nil {
-		if x, ok := x.Input.(*SinkInput_Flush); ok {
-			return x.Flush
-		}
+		return x.More
 	}
 	return false
 }
 
-type isSinkInput_Input interface {
-	isSinkInput_Input()
+func (x *SourceBatch) GetBoundary() Boundary {
+	if x != nil {
+		return x.Boundary
+	}
+	return Boundary_BOUNDARY_NONE
 }
 
-type SinkInput_Start struct {
-	Start *StartTask `protobuf:"bytes,1,opt,name=start,proto3,oneof"`
-}
-
-type SinkInput_Batch struct {
-	Batch *SinkBatch `protobuf:"bytes,2,opt,name=batch,proto3,oneof"`
-}
-
-type SinkInput_Flush struct {
-	// Asks to write out what was taken, and to tell so.
-	Flush bool `protobuf:"varint,3,opt,name=flush,proto3,oneof"`
-}
-
-func (*SinkInput_Start) isSinkInput_Input() {}
-
-func (*SinkInput_Batch) isSinkInput_Input() {}
-
-func (*SinkInput_Flush) isSinkInput_Input() {}
-
-type SinkBatch struct {
+type ReadOffsets struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Number        uint64                 `protobuf:"varint,1,opt,name=number,proto3" json:"number,omitempty"`
-	Records       []*ConnectRecord       `protobuf:"bytes,2,rep,name=records,proto3" json:"records,omitempty"`
+	Question      uint64                 `protobuf:"varint,1,opt,name=question,proto3" json:"question,omitempty"`
+	Partitions    [][]byte               `protobuf:"bytes,2,rep,name=partitions,proto3" json:"partitions,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
-func (x *SinkBatch) Reset() {
-	*x = SinkBatch{}
-	mi := &file_connector_proto_msgTypes[9]
+func (x *ReadOffsets) Reset() {
+	*x = ReadOffsets{}
+	mi := &file_connector_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *SinkBatch) String() string {
+func (x *ReadOffsets) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*SinkBatch) ProtoMessage() {}
+func (*ReadOffsets) ProtoMessage() {}
 
-func (x *SinkBatch) ProtoReflect() protoreflect.Message {
-	mi := &file_connector_proto_msgTypes[9]
+func (x *ReadOffsets) ProtoReflect() protoreflect.Message {
+	mi := &file_connector_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -621,48 +1772,50 @@ func (x *SinkBatch) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
-// Deprecated: Use SinkBatch.ProtoReflect.Descriptor instead.
-func (*SinkBatch) Descriptor() ([]byte, []int) {
-	return file_connector_proto_rawDescGZIP(), []int{9}
+// Deprecated: Use ReadOffsets.ProtoReflect.Descriptor instead.
+func (*ReadOffsets) Descriptor() ([]byte, []int) {
+	return file_connector_proto_rawDescGZIP(), []int{24}
 }
 
-func (x *SinkBatch) GetNumber() uint64 {
+func (x *ReadOffsets) GetQuestion() uint64 {
 	if x != nil {
-		return x.Number
+		return x.Question
 	}
 	return 0
 }
 
-func (x *SinkBatch) GetRecords() []*ConnectRecord {
+func (x *ReadOffsets) GetPartitions() [][]byte {
 	if x != nil {
-		return x.Records
+		return x.Partitions
 	}
 	return nil
 }
 
-type SinkProgress struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// The number of the last batch whose records, and those of all batches before it, are safe in the other system.
-	Written       uint64 `protobuf:"varint,1,opt,name=written,proto3" json:"written,omitempty"`
+// Offsets are those that are stored for the partitions of a question, in their order, empty for none.
+type Offsets struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Question      uint64                 `protobuf:"varint,1,opt,name=question,proto3" json:"question,omitempty"`
+	Offsets       [][]byte               `protobuf:"bytes,2,rep,name=offsets,proto3" json:"offsets,omitempty"`
+	Fault         string                 `protobuf:"bytes,3,opt,name=fault,proto3" json:"fault,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
-func (x *SinkProgress) Reset() {
-	*x = SinkProgress{}
-	mi := &file_connector_proto_msgTypes[10]
+func (x *Offsets) Reset() {
+	*x = Offsets{}
+	mi := &file_connector_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *SinkProgress) String() string {
+func (x *Offsets) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*SinkProgress) ProtoMessage() {}
+func (*Offsets) ProtoMessage() {}
 
-func (x *SinkProgress) ProtoReflect() protoreflect.Message {
-	mi := &file_connector_proto_msgTypes[10]
+func (x *Offsets) ProtoReflect() protoreflect.Message {
+	mi := &file_connector_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -673,49 +1826,54 @@ func (x *SinkProgress) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
-// Deprecated: Use SinkProgress.ProtoReflect.Descriptor instead.
-func (*SinkProgress) Descriptor() ([]byte, []int) {
-	return file_connector_proto_rawDescGZIP(), []int{10}
+// Deprecated: Use Offsets.ProtoReflect.Descriptor instead.
+func (*Offsets) Descriptor() ([]byte, []int) {
+	return file_connector_proto_rawDescGZIP(), []int{25}
 }
 
-func (x *SinkProgress) GetWritten() uint64 {
+func (x *Offsets) GetQuestion() uint64 {
 	if x != nil {
-		return x.Written
+		return x.Question
 	}
 	return 0
 }
 
-type ConnectRecord struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	Topic string                 `protobuf:"bytes,1,opt,name=topic,proto3" json:"topic,omitempty"`
-	// -1 from a source that leaves the choice to the partitioner.
-	Partition int32 `protobuf:"varint,2,opt,name=partition,proto3" json:"partition,omitempty"`
-	// Of a sink's record; -1 from a source.
-	Offset int64 `protobuf:"varint,3,opt,name=offset,proto3" json:"offset,omitempty"`
-	// Milliseconds since the epoch; -1 for none.
-	TimestampMs   int64            `protobuf:"varint,4,opt,name=timestamp_ms,json=timestampMs,proto3" json:"timestamp_ms,omitempty"`
-	Key           []byte           `protobuf:"bytes,5,opt,name=key,proto3,oneof" json:"key,omitempty"`
-	Value         []byte           `protobuf:"bytes,6,opt,name=value,proto3,oneof" json:"value,omitempty"`
-	Headers       []*ConnectHeader `protobuf:"bytes,7,rep,name=headers,proto3" json:"headers,omitempty"`
+func (x *Offsets) GetOffsets() [][]byte {
+	if x != nil {
+		return x.Offsets
+	}
+	return nil
+}
+
+func (x *Offsets) GetFault() string {
+	if x != nil {
+		return x.Fault
+	}
+	return ""
+}
+
+type Acks struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Acks          []*Ack                 `protobuf:"bytes,1,rep,name=acks,proto3" json:"acks,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
-func (x *ConnectRecord) Reset() {
-	*x = ConnectRecord{}
-	mi := &file_connector_proto_msgTypes[11]
+func (x *Acks) Reset() {
+	*x = Acks{}
+	mi := &file_connector_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *ConnectRecord) String() string {
+func (x *Acks) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*ConnectRecord) ProtoMessage() {}
+func (*Acks) ProtoMessage() {}
 
-func (x *ConnectRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_connector_proto_msgTypes[11]
+func (x *Acks) ProtoReflect() protoreflect.Message {
+	mi := &file_connector_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -726,83 +1884,127 @@ func (x *ConnectRecord) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
-// Deprecated: Use ConnectRecord.ProtoReflect.Descriptor instead.
-func (*ConnectRecord) Descriptor() ([]byte, []int) {
-	return file_connector_proto_rawDescGZIP(), []int{11}
+// Deprecated: Use Acks.ProtoReflect.Descriptor instead.
+func (*Acks) Descriptor() ([]byte, []int) {
+	return file_connector_proto_rawDescGZIP(), []int{26}
 }
 
-func (x *ConnectRecord) GetTopic() string {
+func (x *Acks) GetAcks() []*Ack {
+	if x != nil {
+		return x.Acks
+	}
+	return nil
+}
+
+// Ack says what became of a record.
+type Ack struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Its number.
+	Record uint64 `protobuf:"varint,1,opt,name=record,proto3" json:"record,omitempty"`
+	// Where it is stored; false when it was left out.
+	Stored        bool   `protobuf:"varint,2,opt,name=stored,proto3" json:"stored,omitempty"`
+	Topic         string `protobuf:"bytes,3,opt,name=topic,proto3" json:"topic,omitempty"`
+	Partition     int32  `protobuf:"varint,4,opt,name=partition,proto3" json:"partition,omitempty"`
+	Offset        int64  `protobuf:"varint,5,opt,name=offset,proto3" json:"offset,omitempty"`
+	TimestampMs   int64  `protobuf:"varint,6,opt,name=timestamp_ms,json=timestampMs,proto3" json:"timestamp_ms,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Ack) Reset() {
+	*x = Ack{}
+	mi := &file_connector_proto_msgTypes[27]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Ack) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Ack) ProtoMessage() {}
+
+func (x *Ack) ProtoReflect() protoreflect.Message {
+	mi := &file_connector_proto_msgTypes[27]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Ack.ProtoReflect.Descriptor instead.
+func (*Ack) Descriptor() ([]byte, []int) {
+	return file_connector_proto_rawDescGZIP(), []int{27}
+}
+
+func (x *Ack) GetRecord() uint64 {
+	if x != nil {
+		return x.Record
+	}
+	return 0
+}
+
+func (x *Ack) GetStored() bool {
+	if x != nil {
+		return x.Stored
+	}
+	return false
+}
+
+func (x *Ack) GetTopic() string {
 	if x != nil {
 		return x.Topic
 	}
 	return ""
 }
 
-func (x *ConnectRecord) GetPartition() int32 {
+func (x *Ack) GetPartition() int32 {
 	if x != nil {
 		return x.Partition
 	}
 	return 0
 }
 
-func (x *ConnectRecord) GetOffset() int64 {
+func (x *Ack) GetOffset() int64 {
 	if x != nil {
 		return x.Offset
 	}
 	return 0
 }
 
-func (x *ConnectRecord) GetTimestampMs() int64 {
+func (x *Ack) GetTimestampMs() int64 {
 	if x != nil {
 		return x.TimestampMs
 	}
 	return 0
 }
 
-func (x *ConnectRecord) GetKey() []byte {
-	if x != nil {
-		return x.Key
-	}
-	return nil
-}
-
-func (x *ConnectRecord) GetValue() []byte {
-	if x != nil {
-		return x.Value
-	}
-	return nil
-}
-
-func (x *ConnectRecord) GetHeaders() []*ConnectHeader {
-	if x != nil {
-		return x.Headers
-	}
-	return nil
-}
-
-type ConnectHeader struct {
+type Committed struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	Value         []byte                 `protobuf:"bytes,2,opt,name=value,proto3,oneof" json:"value,omitempty"`
+	Fault         *Fault                 `protobuf:"bytes,1,opt,name=fault,proto3" json:"fault,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
-func (x *ConnectHeader) Reset() {
-	*x = ConnectHeader{}
-	mi := &file_connector_proto_msgTypes[12]
+func (x *Committed) Reset() {
+	*x = Committed{}
+	mi := &file_connector_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *ConnectHeader) String() string {
+func (x *Committed) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*ConnectHeader) ProtoMessage() {}
+func (*Committed) ProtoMessage() {}
 
-func (x *ConnectHeader) ProtoReflect() protoreflect.Message {
-	mi := &file_connector_proto_msgTypes[12]
+func (x *Committed) ProtoReflect() protoreflect.Message {
+	mi := &file_connector_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -813,92 +2015,897 @@ func (x *ConnectHeader) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
-// Deprecated: Use ConnectHeader.ProtoReflect.Descriptor instead.
-func (*ConnectHeader) Descriptor() ([]byte, []int) {
-	return file_connector_proto_rawDescGZIP(), []int{12}
+// Deprecated: Use Committed.ProtoReflect.Descriptor instead.
+func (*Committed) Descriptor() ([]byte, []int) {
+	return file_connector_proto_rawDescGZIP(), []int{28}
 }
 
-func (x *ConnectHeader) GetName() string {
+func (x *Committed) GetFault() *Fault {
 	if x != nil {
-		return x.Name
+		return x.Fault
+	}
+	return nil
+}
+
+type SinkRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The trace of what asks, in W3C form; may be empty.
+	Traceparent string `protobuf:"bytes,1,opt,name=traceparent,proto3" json:"traceparent,omitempty"`
+	// Types that are valid to be assigned to Request:
+	//
+	//	*SinkRequest_Start
+	//	*SinkRequest_Open
+	//	*SinkRequest_Close
+	//	*SinkRequest_Put
+	//	*SinkRequest_PreCommit
+	Request       isSinkRequest_Request `protobuf_oneof:"request"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SinkRequest) Reset() {
+	*x = SinkRequest{}
+	mi := &file_connector_proto_msgTypes[29]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SinkRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SinkRequest) ProtoMessage() {}
+
+func (x *SinkRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_connector_proto_msgTypes[29]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SinkRequest.ProtoReflect.Descriptor instead.
+func (*SinkRequest) Descriptor() ([]byte, []int) {
+	return file_connector_proto_rawDescGZIP(), []int{29}
+}
+
+func (x *SinkRequest) GetTraceparent() string {
+	if x != nil {
+		return x.Traceparent
 	}
 	return ""
 }
 
-func (x *ConnectHeader) GetValue() []byte {
+func (x *SinkRequest) GetRequest() isSinkRequest_Request {
 	if x != nil {
-		return x.Value
+		return x.Request
 	}
 	return nil
+}
+
+func (x *SinkRequest) GetStart() *StartTask {
+	if x != nil {
+		if x, ok := x.Request.(*SinkRequest_Start); ok {
+			return x.Start
+		}
+	}
+	return nil
+}
+
+func (x *SinkRequest) GetOpen() *Partitions {
+	if x != nil {
+		if x, ok := x.Request.(*SinkRequest_Open); ok {
+			return x.Open
+		}
+	}
+	return nil
+}
+
+func (x *SinkRequest) GetClose() *Partitions {
+	if x != nil {
+		if x, ok := x.Request.(*SinkRequest_Close); ok {
+			return x.Close
+		}
+	}
+	return nil
+}
+
+func (x *SinkRequest) GetPut() *Put {
+	if x != nil {
+		if x, ok := x.Request.(*SinkRequest_Put); ok {
+			return x.Put
+		}
+	}
+	return nil
+}
+
+func (x *SinkRequest) GetPreCommit() *PreCommit {
+	if x != nil {
+		if x, ok := x.Request.(*SinkRequest_PreCommit); ok {
+			return x.PreCommit
+		}
+	}
+	return nil
+}
+
+type isSinkRequest_Request interface {
+	isSinkRequest_Request()
+}
+
+type SinkRequest_Start struct {
+	Start *StartTask `protobuf:"bytes,2,opt,name=start,proto3,oneof"`
+}
+
+type SinkRequest_Open struct {
+	// Partitions that are the task's from now on.
+	Open *Partitions `protobuf:"bytes,3,opt,name=open,proto3,oneof"`
+}
+
+type SinkRequest_Close struct {
+	// Partitions that will be another task's.
+	Close *Partitions `protobuf:"bytes,4,opt,name=close,proto3,oneof"`
+}
+
+type SinkRequest_Put struct {
+	Put *Put `protobuf:"bytes,5,opt,name=put,proto3,oneof"`
+}
+
+type SinkRequest_PreCommit struct {
+	PreCommit *PreCommit `protobuf:"bytes,6,opt,name=pre_commit,json=preCommit,proto3,oneof"`
+}
+
+func (*SinkRequest_Start) isSinkRequest_Request() {}
+
+func (*SinkRequest_Open) isSinkRequest_Request() {}
+
+func (*SinkRequest_Close) isSinkRequest_Request() {}
+
+func (*SinkRequest_Put) isSinkRequest_Request() {}
+
+func (*SinkRequest_PreCommit) isSinkRequest_Request() {}
+
+type TopicPartition struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Topic         string                 `protobuf:"bytes,1,opt,name=topic,proto3" json:"topic,omitempty"`
+	Partition     int32                  `protobuf:"varint,2,opt,name=partition,proto3" json:"partition,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TopicPartition) Reset() {
+	*x = TopicPartition{}
+	mi := &file_connector_proto_msgTypes[30]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TopicPartition) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TopicPartition) ProtoMessage() {}
+
+func (x *TopicPartition) ProtoReflect() protoreflect.Message {
+	mi := &file_connector_proto_msgTypes[30]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TopicPartition.ProtoReflect.Descriptor instead.
+func (*TopicPartition) Descriptor() ([]byte, []int) {
+	return file_connector_proto_rawDescGZIP(), []int{30}
+}
+
+func (x *TopicPartition) GetTopic() string {
+	if x != nil {
+		return x.Topic
+	}
+	return ""
+}
+
+func (x *TopicPartition) GetPartition() int32 {
+	if x != nil {
+		return x.Partition
+	}
+	return 0
+}
+
+// TopicOffset is the offset of the next record.
+type TopicOffset struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Topic         string                 `protobuf:"bytes,1,opt,name=topic,proto3" json:"topic,omitempty"`
+	Partition     int32                  `protobuf:"varint,2,opt,name=partition,proto3" json:"partition,omitempty"`
+	Offset        int64                  `protobuf:"varint,3,opt,name=offset,proto3" json:"offset,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TopicOffset) Reset() {
+	*x = TopicOffset{}
+	mi := &file_connector_proto_msgTypes[31]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TopicOffset) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TopicOffset) ProtoMessage() {}
+
+func (x *TopicOffset) ProtoReflect() protoreflect.Message {
+	mi := &file_connector_proto_msgTypes[31]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TopicOffset.ProtoReflect.Descriptor instead.
+func (*TopicOffset) Descriptor() ([]byte, []int) {
+	return file_connector_proto_rawDescGZIP(), []int{31}
+}
+
+func (x *TopicOffset) GetTopic() string {
+	if x != nil {
+		return x.Topic
+	}
+	return ""
+}
+
+func (x *TopicOffset) GetPartition() int32 {
+	if x != nil {
+		return x.Partition
+	}
+	return 0
+}
+
+func (x *TopicOffset) GetOffset() int64 {
+	if x != nil {
+		return x.Offset
+	}
+	return 0
+}
+
+type Partitions struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Partitions    []*TopicPartition      `protobuf:"bytes,1,rep,name=partitions,proto3" json:"partitions,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Partitions) Reset() {
+	*x = Partitions{}
+	mi := &file_connector_proto_msgTypes[32]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Partitions) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Partitions) ProtoMessage() {}
+
+func (x *Partitions) ProtoReflect() protoreflect.Message {
+	mi := &file_connector_proto_msgTypes[32]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Partitions.ProtoReflect.Descriptor instead.
+func (*Partitions) Descriptor() ([]byte, []int) {
+	return file_connector_proto_rawDescGZIP(), []int{32}
+}
+
+func (x *Partitions) GetPartitions() []*TopicPartition {
+	if x != nil {
+		return x.Partitions
+	}
+	return nil
+}
+
+// Put has records to write. A batch without any is sent now and then, so that the task gets to do what it has put off.
+type Put struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// A RecordBatch, encoded.
+	Records []byte `protobuf:"bytes,1,opt,name=records,proto3" json:"records,omitempty"`
+	// The batch goes on in the next request, and is answered at its end.
+	More          bool `protobuf:"varint,2,opt,name=more,proto3" json:"more,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Put) Reset() {
+	*x = Put{}
+	mi := &file_connector_proto_msgTypes[33]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Put) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Put) ProtoMessage() {}
+
+func (x *Put) ProtoReflect() protoreflect.Message {
+	mi := &file_connector_proto_msgTypes[33]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Put.ProtoReflect.Descriptor instead.
+func (*Put) Descriptor() ([]byte, []int) {
+	return file_connector_proto_rawDescGZIP(), []int{33}
+}
+
+func (x *Put) GetRecords() []byte {
+	if x != nil {
+		return x.Records
+	}
+	return nil
+}
+
+func (x *Put) GetMore() bool {
+	if x != nil {
+		return x.More
+	}
+	return false
+}
+
+// PreCommit asks which offsets may be committed. It has those of what was put.
+type PreCommit struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Offsets       []*TopicOffset         `protobuf:"bytes,1,rep,name=offsets,proto3" json:"offsets,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PreCommit) Reset() {
+	*x = PreCommit{}
+	mi := &file_connector_proto_msgTypes[34]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PreCommit) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PreCommit) ProtoMessage() {}
+
+func (x *PreCommit) ProtoReflect() protoreflect.Message {
+	mi := &file_connector_proto_msgTypes[34]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PreCommit.ProtoReflect.Descriptor instead.
+func (*PreCommit) Descriptor() ([]byte, []int) {
+	return file_connector_proto_rawDescGZIP(), []int{34}
+}
+
+func (x *PreCommit) GetOffsets() []*TopicOffset {
+	if x != nil {
+		return x.Offsets
+	}
+	return nil
+}
+
+type SinkAnswer struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Types that are valid to be assigned to Answer:
+	//
+	//	*SinkAnswer_Started
+	//	*SinkAnswer_Done
+	Answer        isSinkAnswer_Answer `protobuf_oneof:"answer"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SinkAnswer) Reset() {
+	*x = SinkAnswer{}
+	mi := &file_connector_proto_msgTypes[35]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SinkAnswer) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SinkAnswer) ProtoMessage() {}
+
+func (x *SinkAnswer) ProtoReflect() protoreflect.Message {
+	mi := &file_connector_proto_msgTypes[35]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SinkAnswer.ProtoReflect.Descriptor instead.
+func (*SinkAnswer) Descriptor() ([]byte, []int) {
+	return file_connector_proto_rawDescGZIP(), []int{35}
+}
+
+func (x *SinkAnswer) GetAnswer() isSinkAnswer_Answer {
+	if x != nil {
+		return x.Answer
+	}
+	return nil
+}
+
+func (x *SinkAnswer) GetStarted() *Started {
+	if x != nil {
+		if x, ok := x.Answer.(*SinkAnswer_Started); ok {
+			return x.Started
+		}
+	}
+	return nil
+}
+
+func (x *SinkAnswer) GetDone() *SinkDone {
+	if x != nil {
+		if x, ok := x.Answer.(*SinkAnswer_Done); ok {
+			return x.Done
+		}
+	}
+	return nil
+}
+
+type isSinkAnswer_Answer interface {
+	isSinkAnswer_Answer()
+}
+
+type SinkAnswer_Started struct {
+	Started *Started `protobuf:"bytes,1,opt,name=started,proto3,oneof"`
+}
+
+type SinkAnswer_Done struct {
+	// Answers all other requests.
+	Done *SinkDone `protobuf:"bytes,2,opt,name=done,proto3,oneof"`
+}
+
+func (*SinkAnswer_Started) isSinkAnswer_Answer() {}
+
+func (*SinkAnswer_Done) isSinkAnswer_Answer() {}
+
+type SinkDone struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Fault *Fault                 `protobuf:"bytes,1,opt,name=fault,proto3" json:"fault,omitempty"`
+	// Of PreCommit: what may be committed.
+	Offsets []*TopicOffset `protobuf:"bytes,2,rep,name=offsets,proto3" json:"offsets,omitempty"`
+	// Records that could not be written, since the last answer.
+	Errant []*ErrantRecord `protobuf:"bytes,3,rep,name=errant,proto3" json:"errant,omitempty"`
+	// What the task wishes, since the last answer.
+	Seek   []*TopicOffset    `protobuf:"bytes,4,rep,name=seek,proto3" json:"seek,omitempty"`
+	Pause  []*TopicPartition `protobuf:"bytes,5,rep,name=pause,proto3" json:"pause,omitempty"`
+	Resume []*TopicPartition `protobuf:"bytes,6,rep,name=resume,proto3" json:"resume,omitempty"`
+	// Milliseconds until the next Put; 0 for none.
+	TimeoutMs int64 `protobuf:"varint,7,opt,name=timeout_ms,json=timeoutMs,proto3" json:"timeout_ms,omitempty"`
+	// To be asked for a PreCommit soon.
+	Commit        bool `protobuf:"varint,8,opt,name=commit,proto3" json:"commit,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SinkDone) Reset() {
+	*x = SinkDone{}
+	mi := &file_connector_proto_msgTypes[36]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SinkDone) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SinkDone) ProtoMessage() {}
+
+func (x *SinkDone) ProtoReflect() protoreflect.Message {
+	mi := &file_connector_proto_msgTypes[36]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SinkDone.ProtoReflect.Descriptor instead.
+func (*SinkDone) Descriptor() ([]byte, []int) {
+	return file_connector_proto_rawDescGZIP(), []int{36}
+}
+
+func (x *SinkDone) GetFault() *Fault {
+	if x != nil {
+		return x.Fault
+	}
+	return nil
+}
+
+func (x *SinkDone) GetOffsets() []*TopicOffset {
+	if x != nil {
+		return x.Offsets
+	}
+	return nil
+}
+
+func (x *SinkDone) GetErrant() []*ErrantRecord {
+	if x != nil {
+		return x.Errant
+	}
+	return nil
+}
+
+func (x *SinkDone) GetSeek() []*TopicOffset {
+	if x != nil {
+		return x.Seek
+	}
+	return nil
+}
+
+func (x *SinkDone) GetPause() []*TopicPartition {
+	if x != nil {
+		return x.Pause
+	}
+	return nil
+}
+
+func (x *SinkDone) GetResume() []*TopicPartition {
+	if x != nil {
+		return x.Resume
+	}
+	return nil
+}
+
+func (x *SinkDone) GetTimeoutMs() int64 {
+	if x != nil {
+		return x.TimeoutMs
+	}
+	return 0
+}
+
+func (x *SinkDone) GetCommit() bool {
+	if x != nil {
+		return x.Commit
+	}
+	return false
+}
+
+type ErrantRecord struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Topic         string                 `protobuf:"bytes,1,opt,name=topic,proto3" json:"topic,omitempty"`
+	Partition     int32                  `protobuf:"varint,2,opt,name=partition,proto3" json:"partition,omitempty"`
+	Offset        int64                  `protobuf:"varint,3,opt,name=offset,proto3" json:"offset,omitempty"`
+	Fault         string                 `protobuf:"bytes,4,opt,name=fault,proto3" json:"fault,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ErrantRecord) Reset() {
+	*x = ErrantRecord{}
+	mi := &file_connector_proto_msgTypes[37]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ErrantRecord) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ErrantRecord) ProtoMessage() {}
+
+func (x *ErrantRecord) ProtoReflect() protoreflect.Message {
+	mi := &file_connector_proto_msgTypes[37]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ErrantRecord.ProtoReflect.Descriptor instead.
+func (*ErrantRecord) Descriptor() ([]byte, []int) {
+	return file_connector_proto_rawDescGZIP(), []int{37}
+}
+
+func (x *ErrantRecord) GetTopic() string {
+	if x != nil {
+		return x.Topic
+	}
+	return ""
+}
+
+func (x *ErrantRecord) GetPartition() int32 {
+	if x != nil {
+		return x.Partition
+	}
+	return 0
+}
+
+func (x *ErrantRecord) GetOffset() int64 {
+	if x != nil {
+		return x.Offset
+	}
+	return 0
+}
+
+func (x *ErrantRecord) GetFault() string {
+	if x != nil {
+		return x.Fault
+	}
+	return ""
 }
 
 var File_connector_proto protoreflect.FileDescriptor
 
 const file_connector_proto_rawDesc = "" +
 	"\n" +
-	"\x0fconnector.proto\x12\x0fcauce.plugin.v1\"\xc5\x01\n" +
-	"\vPlanRequest\x12\x1c\n" +
-	"\tconnector\x18\x01 \x01(\tR\tconnector\x12@\n" +
-	"\x06config\x18\x02 \x03(\v2(.cauce.plugin.v1.PlanRequest.ConfigEntryR\x06config\x12\x1b\n" +
+	"\x0fconnector.proto\x12\x0fcauce.plugin.v1\"O\n" +
+	"\x05Fault\x12\x12\n" +
+	"\x04text\x18\x01 \x01(\tR\x04text\x12\x1c\n" +
+	"\tretriable\x18\x02 \x01(\bR\tretriable\x12\x14\n" +
+	"\x05trace\x18\x03 \x01(\tR\x05trace\"-\n" +
+	"\rDefineRequest\x12\x1c\n" +
+	"\tconnector\x18\x01 \x01(\tR\tconnector\"Z\n" +
+	"\x0eDefineResponse\x12.\n" +
+	"\x04keys\x18\x01 \x03(\v2\x1a.cauce.plugin.v1.ConfigKeyR\x04keys\x12\x18\n" +
+	"\awatches\x18\x02 \x01(\bR\awatches\"\x84\x03\n" +
+	"\tConfigKey\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
+	"\x04type\x18\x02 \x01(\tR\x04type\x12\x1a\n" +
+	"\brequired\x18\x03 \x01(\bR\brequired\x12\x1d\n" +
+	"\adefault\x18\x04 \x01(\tH\x00R\adefault\x88\x01\x01\x12\x1e\n" +
+	"\n" +
+	"importance\x18\x05 \x01(\tR\n" +
+	"importance\x12\x10\n" +
+	"\x03doc\x18\x06 \x01(\tR\x03doc\x12\x14\n" +
+	"\x05group\x18\a \x01(\tR\x05group\x12\x14\n" +
+	"\x05order\x18\b \x01(\x05R\x05order\x12\x14\n" +
+	"\x05width\x18\t \x01(\tR\x05width\x12!\n" +
+	"\fdisplay_name\x18\n" +
+	" \x01(\tR\vdisplayName\x12\x1e\n" +
+	"\n" +
+	"dependents\x18\v \x03(\tR\n" +
+	"dependents\x12 \n" +
+	"\vrecommended\x18\f \x03(\tR\vrecommended\x12/\n" +
+	"\x04rule\x18\r \x01(\v2\x1b.cauce.plugin.v1.ConfigRuleR\x04ruleB\n" +
+	"\n" +
+	"\b_default\"\xb9\x01\n" +
+	"\n" +
+	"ConfigRule\x12\x15\n" +
+	"\x03min\x18\x01 \x01(\x01H\x00R\x03min\x88\x01\x01\x12\x15\n" +
+	"\x03max\x18\x02 \x01(\x01H\x01R\x03max\x88\x01\x01\x12\x15\n" +
+	"\x06one_of\x18\x03 \x03(\tR\x05oneOf\x12\x1f\n" +
+	"\vignore_case\x18\x04 \x01(\bR\n" +
+	"ignoreCase\x12\x1b\n" +
+	"\tnon_empty\x18\x05 \x01(\bR\bnonEmpty\x12\x18\n" +
+	"\apattern\x18\x06 \x01(\tR\apatternB\x06\n" +
+	"\x04_minB\x06\n" +
+	"\x04_max\"\xb0\x01\n" +
+	"\x0fValidateRequest\x12\x1c\n" +
+	"\tconnector\x18\x01 \x01(\tR\tconnector\x12D\n" +
+	"\x06config\x18\x02 \x03(\v2,.cauce.plugin.v1.ValidateRequest.ConfigEntryR\x06config\x1a9\n" +
+	"\vConfigEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xd2\x01\n" +
+	"\x10ValidateResponse\x12,\n" +
+	"\x05fault\x18\x01 \x01(\v2\x16.cauce.plugin.v1.FaultR\x05fault\x12:\n" +
+	"\bfindings\x18\x02 \x03(\v2\x1e.cauce.plugin.v1.ConfigFindingR\bfindings\x12!\n" +
+	"\fexactly_once\x18\x03 \x01(\bR\vexactlyOnce\x121\n" +
+	"\x14defines_transactions\x18\x04 \x01(\bR\x13definesTransactions\"\x95\x01\n" +
+	"\rConfigFinding\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
+	"\x06errors\x18\x02 \x03(\tR\x06errors\x12 \n" +
+	"\vrecommended\x18\x03 \x03(\tR\vrecommended\x12\x1e\n" +
+	"\n" +
+	"recommends\x18\x04 \x01(\bR\n" +
+	"recommends\x12\x16\n" +
+	"\x06hidden\x18\x05 \x01(\bR\x06hidden\"\xd3\x01\n" +
+	"\x12TaskConfigsRequest\x12\x1c\n" +
+	"\tconnector\x18\x01 \x01(\tR\tconnector\x12G\n" +
+	"\x06config\x18\x02 \x03(\v2/.cauce.plugin.v1.TaskConfigsRequest.ConfigEntryR\x06config\x12\x1b\n" +
 	"\tmax_tasks\x18\x03 \x01(\rR\bmaxTasks\x1a9\n" +
 	"\vConfigEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"w\n" +
-	"\fPlanResponse\x121\n" +
-	"\x05tasks\x18\x01 \x03(\v2\x1b.cauce.plugin.v1.TaskConfigR\x05tasks\x124\n" +
-	"\x06faults\x18\x02 \x03(\v2\x1c.cauce.plugin.v1.ConfigFaultR\x06faults\"\x88\x01\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"v\n" +
+	"\x13TaskConfigsResponse\x12,\n" +
+	"\x05fault\x18\x01 \x01(\v2\x16.cauce.plugin.v1.FaultR\x05fault\x121\n" +
+	"\x05tasks\x18\x02 \x03(\v2\x1b.cauce.plugin.v1.TaskConfigR\x05tasks\"\x88\x01\n" +
 	"\n" +
 	"TaskConfig\x12?\n" +
 	"\x06config\x18\x01 \x03(\v2'.cauce.plugin.v1.TaskConfig.ConfigEntryR\x06config\x1a9\n" +
 	"\vConfigEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"5\n" +
-	"\vConfigFault\x12\x10\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xa1\x02\n" +
+	"\x13AlterOffsetsRequest\x12\x1c\n" +
+	"\tconnector\x18\x01 \x01(\tR\tconnector\x12H\n" +
+	"\x06config\x18\x02 \x03(\v20.cauce.plugin.v1.AlterOffsetsRequest.ConfigEntryR\x06config\x125\n" +
+	"\x06source\x18\x03 \x03(\v2\x1d.cauce.plugin.v1.SourceOffsetR\x06source\x120\n" +
+	"\x04sink\x18\x04 \x03(\v2\x1c.cauce.plugin.v1.TopicOffsetR\x04sink\x1a9\n" +
+	"\vConfigEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05fault\x18\x02 \x01(\tR\x05fault\"\x99\x01\n" +
-	"\tStartTask\x12\x1c\n" +
-	"\tconnector\x18\x01 \x01(\tR\tconnector\x12/\n" +
-	"\x04task\x18\x02 \x01(\v2\x1b.cauce.plugin.v1.TaskConfigR\x04task\x12=\n" +
-	"\tpositions\x18\x03 \x03(\v2\x1f.cauce.plugin.v1.SourcePositionR\tpositions\"F\n" +
-	"\x0eSourcePosition\x12\x1c\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"D\n" +
+	"\fSourceOffset\x12\x1c\n" +
 	"\tpartition\x18\x01 \x01(\fR\tpartition\x12\x16\n" +
-	"\x06offset\x18\x02 \x01(\fR\x06offset\"d\n" +
-	"\vSourceInput\x122\n" +
-	"\x05start\x18\x01 \x01(\v2\x1a.cauce.plugin.v1.StartTaskH\x00R\x05start\x12\x18\n" +
-	"\x06stored\x18\x02 \x01(\x04H\x00R\x06storedB\a\n" +
-	"\x05input\"\x9e\x01\n" +
-	"\vSourceBatch\x12\x16\n" +
-	"\x06number\x18\x01 \x01(\x04R\x06number\x128\n" +
-	"\arecords\x18\x02 \x03(\v2\x1e.cauce.plugin.v1.ConnectRecordR\arecords\x12=\n" +
-	"\tpositions\x18\x03 \x03(\v2\x1f.cauce.plugin.v1.SourcePositionR\tpositions\"\x94\x01\n" +
-	"\tSinkInput\x122\n" +
-	"\x05start\x18\x01 \x01(\v2\x1a.cauce.plugin.v1.StartTaskH\x00R\x05start\x122\n" +
-	"\x05batch\x18\x02 \x01(\v2\x1a.cauce.plugin.v1.SinkBatchH\x00R\x05batch\x12\x16\n" +
-	"\x05flush\x18\x03 \x01(\bH\x00R\x05flushB\a\n" +
-	"\x05input\"]\n" +
-	"\tSinkBatch\x12\x16\n" +
-	"\x06number\x18\x01 \x01(\x04R\x06number\x128\n" +
-	"\arecords\x18\x02 \x03(\v2\x1e.cauce.plugin.v1.ConnectRecordR\arecords\"(\n" +
-	"\fSinkProgress\x12\x18\n" +
-	"\awritten\x18\x01 \x01(\x04R\awritten\"\xfc\x01\n" +
-	"\rConnectRecord\x12\x14\n" +
+	"\x06offset\x18\x02 \x01(\fR\x06offset\"^\n" +
+	"\x14AlterOffsetsResponse\x12,\n" +
+	"\x05fault\x18\x01 \x01(\v2\x16.cauce.plugin.v1.FaultR\x05fault\x12\x18\n" +
+	"\ahandled\x18\x02 \x01(\bR\ahandled\"\xaa\x01\n" +
+	"\fWatchRequest\x12\x1c\n" +
+	"\tconnector\x18\x01 \x01(\tR\tconnector\x12A\n" +
+	"\x06config\x18\x02 \x03(\v2).cauce.plugin.v1.WatchRequest.ConfigEntryR\x06config\x1a9\n" +
+	"\vConfigEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\":\n" +
+	"\n" +
+	"WatchEvent\x12,\n" +
+	"\x05fault\x18\x01 \x01(\v2\x16.cauce.plugin.v1.FaultR\x05fault\"\x8a\x02\n" +
+	"\tStartTask\x12\x1c\n" +
+	"\tconnector\x18\x01 \x01(\tR\tconnector\x12\x12\n" +
+	"\x04name\x18\x02 \x01(\tR\x04name\x12\x12\n" +
+	"\x04task\x18\x03 \x01(\rR\x04task\x12>\n" +
+	"\x06config\x18\x04 \x03(\v2&.cauce.plugin.v1.StartTask.ConfigEntryR\x06config\x12\"\n" +
+	"\ftransactions\x18\x05 \x01(\bR\ftransactions\x12\x18\n" +
+	"\areports\x18\x06 \x01(\bR\areports\x1a9\n" +
+	"\vConfigEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xf6\x02\n" +
+	"\rSourceRequest\x12 \n" +
+	"\vtraceparent\x18\x01 \x01(\tR\vtraceparent\x122\n" +
+	"\x05start\x18\x02 \x01(\v2\x1a.cauce.plugin.v1.StartTaskH\x00R\x05start\x12+\n" +
+	"\x04poll\x18\x03 \x01(\v2\x15.cauce.plugin.v1.PollH\x00R\x04poll\x124\n" +
+	"\aoffsets\x18\x04 \x01(\v2\x18.cauce.plugin.v1.OffsetsH\x00R\aoffsets\x12+\n" +
+	"\x04acks\x18\x05 \x01(\v2\x15.cauce.plugin.v1.AcksH\x00R\x04acks\x121\n" +
+	"\x06commit\x18\x06 \x01(\v2\x17.cauce.plugin.v1.CommitH\x00R\x06commit\x12A\n" +
+	"\fstop_polling\x18\a \x01(\v2\x1c.cauce.plugin.v1.StopPollingH\x00R\vstopPollingB\t\n" +
+	"\arequest\"\x06\n" +
+	"\x04Poll\"\r\n" +
+	"\vStopPolling\"\b\n" +
+	"\x06Commit\"\xb3\x02\n" +
+	"\fSourceAnswer\x124\n" +
+	"\astarted\x18\x01 \x01(\v2\x18.cauce.plugin.v1.StartedH\x00R\astarted\x124\n" +
+	"\x05batch\x18\x02 \x01(\v2\x1c.cauce.plugin.v1.SourceBatchH\x00R\x05batch\x12.\n" +
+	"\x05fault\x18\x03 \x01(\v2\x16.cauce.plugin.v1.FaultH\x00R\x05fault\x12A\n" +
+	"\fread_offsets\x18\x04 \x01(\v2\x1c.cauce.plugin.v1.ReadOffsetsH\x00R\vreadOffsets\x12:\n" +
+	"\tcommitted\x18\x05 \x01(\v2\x1a.cauce.plugin.v1.CommittedH\x00R\tcommittedB\b\n" +
+	"\x06answer\"y\n" +
+	"\aStarted\x12,\n" +
+	"\x05fault\x18\x01 \x01(\v2\x16.cauce.plugin.v1.FaultR\x05fault\x12!\n" +
+	"\fwants_commit\x18\x02 \x01(\bR\vwantsCommit\x12\x1d\n" +
+	"\n" +
+	"wants_acks\x18\x03 \x01(\bR\twantsAcks\"\xcf\x01\n" +
+	"\vSourceBatch\x12\x18\n" +
+	"\arecords\x18\x01 \x01(\fR\arecords\x12\x1e\n" +
+	"\n" +
+	"partitions\x18\x02 \x03(\fR\n" +
+	"partitions\x12!\n" +
+	"\fpartition_of\x18\x03 \x03(\rR\vpartitionOf\x12\x18\n" +
+	"\aoffsets\x18\x04 \x03(\fR\aoffsets\x12\x12\n" +
+	"\x04more\x18\x05 \x01(\bR\x04more\x125\n" +
+	"\bboundary\x18\x06 \x01(\x0e2\x19.cauce.plugin.v1.BoundaryR\bboundary\"I\n" +
+	"\vReadOffsets\x12\x1a\n" +
+	"\bquestion\x18\x01 \x01(\x04R\bquestion\x12\x1e\n" +
+	"\n" +
+	"partitions\x18\x02 \x03(\fR\n" +
+	"partitions\"U\n" +
+	"\aOffsets\x12\x1a\n" +
+	"\bquestion\x18\x01 \x01(\x04R\bquestion\x12\x18\n" +
+	"\aoffsets\x18\x02 \x03(\fR\aoffsets\x12\x14\n" +
+	"\x05fault\x18\x03 \x01(\tR\x05fault\"0\n" +
+	"\x04Acks\x12(\n" +
+	"\x04acks\x18\x01 \x03(\v2\x14.cauce.plugin.v1.AckR\x04acks\"\xa4\x01\n" +
+	"\x03Ack\x12\x16\n" +
+	"\x06record\x18\x01 \x01(\x04R\x06record\x12\x16\n" +
+	"\x06stored\x18\x02 \x01(\bR\x06stored\x12\x14\n" +
+	"\x05topic\x18\x03 \x01(\tR\x05topic\x12\x1c\n" +
+	"\tpartition\x18\x04 \x01(\x05R\tpartition\x12\x16\n" +
+	"\x06offset\x18\x05 \x01(\x03R\x06offset\x12!\n" +
+	"\ftimestamp_ms\x18\x06 \x01(\x03R\vtimestampMs\"9\n" +
+	"\tCommitted\x12,\n" +
+	"\x05fault\x18\x01 \x01(\v2\x16.cauce.plugin.v1.FaultR\x05fault\"\xbd\x02\n" +
+	"\vSinkRequest\x12 \n" +
+	"\vtraceparent\x18\x01 \x01(\tR\vtraceparent\x122\n" +
+	"\x05start\x18\x02 \x01(\v2\x1a.cauce.plugin.v1.StartTaskH\x00R\x05start\x121\n" +
+	"\x04open\x18\x03 \x01(\v2\x1b.cauce.plugin.v1.PartitionsH\x00R\x04open\x123\n" +
+	"\x05close\x18\x04 \x01(\v2\x1b.cauce.plugin.v1.PartitionsH\x00R\x05close\x12(\n" +
+	"\x03put\x18\x05 \x01(\v2\x14.cauce.plugin.v1.PutH\x00R\x03put\x12;\n" +
+	"\n" +
+	"pre_commit\x18\x06 \x01(\v2\x1a.cauce.plugin.v1.PreCommitH\x00R\tpreCommitB\t\n" +
+	"\arequest\"D\n" +
+	"\x0eTopicPartition\x12\x14\n" +
+	"\x05topic\x18\x01 \x01(\tR\x05topic\x12\x1c\n" +
+	"\tpartition\x18\x02 \x01(\x05R\tpartition\"Y\n" +
+	"\vTopicOffset\x12\x14\n" +
 	"\x05topic\x18\x01 \x01(\tR\x05topic\x12\x1c\n" +
 	"\tpartition\x18\x02 \x01(\x05R\tpartition\x12\x16\n" +
-	"\x06offset\x18\x03 \x01(\x03R\x06offset\x12!\n" +
-	"\ftimestamp_ms\x18\x04 \x01(\x03R\vtimestampMs\x12\x15\n" +
-	"\x03key\x18\x05 \x01(\fH\x00R\x03key\x88\x01\x01\x12\x19\n" +
-	"\x05value\x18\x06 \x01(\fH\x01R\x05value\x88\x01\x01\x128\n" +
-	"\aheaders\x18\a \x03(\v2\x1e.cauce.plugin.v1.ConnectHeaderR\aheadersB\x06\n" +
-	"\x04_keyB\b\n" +
-	"\x06_value\"H\n" +
-	"\rConnectHeader\x12\x12\n" +
-	"\x04name\x18\x01 \x01(\tR\x04name\x12\x19\n" +
-	"\x05value\x18\x02 \x01(\fH\x00R\x05value\x88\x01\x01B\b\n" +
-	"\x06_value2\xe1\x01\n" +
-	"\tConnector\x12C\n" +
-	"\x04Plan\x12\x1c.cauce.plugin.v1.PlanRequest\x1a\x1d.cauce.plugin.v1.PlanResponse\x12H\n" +
-	"\x06Source\x12\x1c.cauce.plugin.v1.SourceInput\x1a\x1c.cauce.plugin.v1.SourceBatch(\x010\x01\x12E\n" +
-	"\x04Sink\x12\x1a.cauce.plugin.v1.SinkInput\x1a\x1d.cauce.plugin.v1.SinkProgress(\x010\x01B4Z2github.com/cauce-stream/cauce/libs/plugin/pluginpbb\x06proto3"
+	"\x06offset\x18\x03 \x01(\x03R\x06offset\"M\n" +
+	"\n" +
+	"Partitions\x12?\n" +
+	"\n" +
+	"partitions\x18\x01 \x03(\v2\x1f.cauce.plugin.v1.TopicPartitionR\n" +
+	"partitions\"3\n" +
+	"\x03Put\x12\x18\n" +
+	"\arecords\x18\x01 \x01(\fR\arecords\x12\x12\n" +
+	"\x04more\x18\x02 \x01(\bR\x04more\"C\n" +
+	"\tPreCommit\x126\n" +
+	"\aoffsets\x18\x01 \x03(\v2\x1c.cauce.plugin.v1.TopicOffsetR\aoffsets\"}\n" +
+	"\n" +
+	"SinkAnswer\x124\n" +
+	"\astarted\x18\x01 \x01(\v2\x18.cauce.plugin.v1.StartedH\x00R\astarted\x12/\n" +
+	"\x04done\x18\x02 \x01(\v2\x19.cauce.plugin.v1.SinkDoneH\x00R\x04doneB\b\n" +
+	"\x06answer\"\x80\x03\n" +
+	"\bSinkDone\x12,\n" +
+	"\x05fault\x18\x01 \x01(\v2\x16.cauce.plugin.v1.FaultR\x05fault\x126\n" +
+	"\aoffsets\x18\x02 \x03(\v2\x1c.cauce.plugin.v1.TopicOffsetR\aoffsets\x125\n" +
+	"\x06errant\x18\x03 \x03(\v2\x1d.cauce.plugin.v1.ErrantRecordR\x06errant\x120\n" +
+	"\x04seek\x18\x04 \x03(\v2\x1c.cauce.plugin.v1.TopicOffsetR\x04seek\x125\n" +
+	"\x05pause\x18\x05 \x03(\v2\x1f.cauce.plugin.v1.TopicPartitionR\x05pause\x127\n" +
+	"\x06resume\x18\x06 \x03(\v2\x1f.cauce.plugin.v1.TopicPartitionR\x06resume\x12\x1d\n" +
+	"\n" +
+	"timeout_ms\x18\a \x01(\x03R\ttimeoutMs\x12\x16\n" +
+	"\x06commit\x18\b \x01(\bR\x06commit\"p\n" +
+	"\fErrantRecord\x12\x14\n" +
+	"\x05topic\x18\x01 \x01(\tR\x05topic\x12\x1c\n" +
+	"\tpartition\x18\x02 \x01(\x05R\tpartition\x12\x16\n" +
+	"\x06offset\x18\x03 \x01(\x03R\x06offset\x12\x14\n" +
+	"\x05fault\x18\x04 \x01(\tR\x05fault*F\n" +
+	"\bBoundary\x12\x11\n" +
+	"\rBOUNDARY_NONE\x10\x00\x12\x13\n" +
+	"\x0fBOUNDARY_COMMIT\x10\x01\x12\x12\n" +
+	"\x0eBOUNDARY_ABORT\x10\x022\xb9\x04\n" +
+	"\tConnector\x12I\n" +
+	"\x06Define\x12\x1e.cauce.plugin.v1.DefineRequest\x1a\x1f.cauce.plugin.v1.DefineResponse\x12O\n" +
+	"\bValidate\x12 .cauce.plugin.v1.ValidateRequest\x1a!.cauce.plugin.v1.ValidateResponse\x12X\n" +
+	"\vTaskConfigs\x12#.cauce.plugin.v1.TaskConfigsRequest\x1a$.cauce.plugin.v1.TaskConfigsResponse\x12[\n" +
+	"\fAlterOffsets\x12$.cauce.plugin.v1.AlterOffsetsRequest\x1a%.cauce.plugin.v1.AlterOffsetsResponse\x12E\n" +
+	"\x05Watch\x12\x1d.cauce.plugin.v1.WatchRequest\x1a\x1b.cauce.plugin.v1.WatchEvent0\x01\x12K\n" +
+	"\x06Source\x12\x1e.cauce.plugin.v1.SourceRequest\x1a\x1d.cauce.plugin.v1.SourceAnswer(\x010\x01\x12E\n" +
+	"\x04Sink\x12\x1c.cauce.plugin.v1.SinkRequest\x1a\x1b.cauce.plugin.v1.SinkAnswer(\x010\x01B4Z2github.com/cauce-stream/cauce/libs/plugin/pluginpbb\x06proto3"
 
 var (
 	file_connector_proto_rawDescOnce sync.Once
@@ -912,49 +2919,121 @@ func file_connector_proto_rawDescGZIP() []byte {
 	return file_connector_proto_rawDescData
 }
 
-var file_connector_proto_msgTypes = make([]protoimpl.MessageInfo, 15)
+var file_connector_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
+var file_connector_proto_msgTypes = make([]protoimpl.MessageInfo, 44)
 var file_connector_proto_goTypes = []any{
-	(*PlanRequest)(nil),    // 0: cauce.plugin.v1.PlanRequest
-	(*PlanResponse)(nil),   // 1: cauce.plugin.v1.PlanResponse
-	(*TaskConfig)(nil),     // 2: cauce.plugin.v1.TaskConfig
-	(*ConfigFault)(nil),    // 3: cauce.plugin.v1.ConfigFault
-	(*StartTask)(nil),      // 4: cauce.plugin.v1.StartTask
-	(*SourcePosition)(nil), // 5: cauce.plugin.v1.SourcePosition
-	(*SourceInput)(nil),    // 6: cauce.plugin.v1.SourceInput
-	(*SourceBatch)(nil),    // 7: cauce.plugin.v1.SourceBatch
-	(*SinkInput)(nil),      // 8: cauce.plugin.v1.SinkInput
-	(*SinkBatch)(nil),      // 9: cauce.plugin.v1.SinkBatch
-	(*SinkProgress)(nil),   // 10: cauce.plugin.v1.SinkProgress
-	(*ConnectRecord)(nil),  // 11: cauce.plugin.v1.ConnectRecord
-	(*ConnectHeader)(nil),  // 12: cauce.plugin.v1.ConnectHeader
-	nil,                    // 13: cauce.plugin.v1.PlanRequest.ConfigEntry
-	nil,                    // 14: cauce.plugin.v1.TaskConfig.ConfigEntry
+	(Boundary)(0),                // 0: cauce.plugin.v1.Boundary
+	(*Fault)(nil),                // 1: cauce.plugin.v1.Fault
+	(*DefineRequest)(nil),        // 2: cauce.plugin.v1.DefineRequest
+	(*DefineResponse)(nil),       // 3: cauce.plugin.v1.DefineResponse
+	(*ConfigKey)(nil),            // 4: cauce.plugin.v1.ConfigKey
+	(*ConfigRule)(nil),           // 5: cauce.plugin.v1.ConfigRule
+	(*ValidateRequest)(nil),      // 6: cauce.plugin.v1.ValidateRequest
+	(*ValidateResponse)(nil),     // 7: cauce.plugin.v1.ValidateResponse
+	(*ConfigFinding)(nil),        // 8: cauce.plugin.v1.ConfigFinding
+	(*TaskConfigsRequest)(nil),   // 9: cauce.plugin.v1.TaskConfigsRequest
+	(*TaskConfigsResponse)(nil),  // 10: cauce.plugin.v1.TaskConfigsResponse
+	(*TaskConfig)(nil),           // 11: cauce.plugin.v1.TaskConfig
+	(*AlterOffsetsRequest)(nil),  // 12: cauce.plugin.v1.AlterOffsetsRequest
+	(*SourceOffset)(nil),         // 13: cauce.plugin.v1.SourceOffset
+	(*AlterOffsetsResponse)(nil), // 14: cauce.plugin.v1.AlterOffsetsResponse
+	(*WatchRequest)(nil),         // 15: cauce.plugin.v1.WatchRequest
+	(*WatchEvent)(nil),           // 16: cauce.plugin.v1.WatchEvent
+	(*StartTask)(nil),            // 17: cauce.plugin.v1.StartTask
+	(*SourceRequest)(nil),        // 18: cauce.plugin.v1.SourceRequest
+	(*Poll)(nil),                 // 19: cauce.plugin.v1.Poll
+	(*StopPolling)(nil),          // 20: cauce.plugin.v1.StopPolling
+	(*Commit)(nil),               // 21: cauce.plugin.v1.Commit
+	(*SourceAnswer)(nil),         // 22: cauce.plugin.v1.SourceAnswer
+	(*Started)(nil),              // 23: cauce.plugin.v1.Started
+	(*SourceBatch)(nil),          // 24: cauce.plugin.v1.SourceBatch
+	(*ReadOffsets)(nil),          // 25: cauce.plugin.v1.ReadOffsets
+	(*Offsets)(nil),              // 26: cauce.plugin.v1.Offsets
+	(*Acks)(nil),                 // 27: cauce.plugin.v1.Acks
+	(*Ack)(nil),                  // 28: cauce.plugin.v1.Ack
+	(*Committed)(nil),            // 29: cauce.plugin.v1.Committed
+	(*SinkRequest)(nil),          // 30: cauce.plugin.v1.SinkRequest
+	(*TopicPartition)(nil),       // 31: cauce.plugin.v1.TopicPartition
+	(*TopicOffset)(nil),          // 32: cauce.plugin.v1.TopicOffset
+	(*Partitions)(nil),           // 33: cauce.plugin.v1.Partitions
+	(*Put)(nil),                  // 34: cauce.plugin.v1.Put
+	(*PreCommit)(nil),            // 35: cauce.plugin.v1.PreCommit
+	(*SinkAnswer)(nil),           // 36: cauce.plugin.v1.SinkAnswer
+	(*SinkDone)(nil),             // 37: cauce.plugin.v1.SinkDone
+	(*ErrantRecord)(nil),         // 38: cauce.plugin.v1.ErrantRecord
+	nil,                          // 39: cauce.plugin.v1.ValidateRequest.ConfigEntry
+	nil,                          // 40: cauce.plugin.v1.TaskConfigsRequest.ConfigEntry
+	nil,                          // 41: cauce.plugin.v1.TaskConfig.ConfigEntry
+	nil,                          // 42: cauce.plugin.v1.AlterOffsetsRequest.ConfigEntry
+	nil,                          // 43: cauce.plugin.v1.WatchRequest.ConfigEntry
+	nil,                          // 44: cauce.plugin.v1.StartTask.ConfigEntry
 }
 var file_connector_proto_depIdxs = []int32{
-	13, // 0: cauce.plugin.v1.PlanRequest.config:type_name -> cauce.plugin.v1.PlanRequest.ConfigEntry
-	2,  // 1: cauce.plugin.v1.PlanResponse.tasks:type_name -> cauce.plugin.v1.TaskConfig
-	3,  // 2: cauce.plugin.v1.PlanResponse.faults:type_name -> cauce.plugin.v1.ConfigFault
-	14, // 3: cauce.plugin.v1.TaskConfig.config:type_name -> cauce.plugin.v1.TaskConfig.ConfigEntry
-	2,  // 4: cauce.plugin.v1.StartTask.task:type_name -> cauce.plugin.v1.TaskConfig
-	5,  // 5: cauce.plugin.v1.StartTask.positions:type_name -> cauce.plugin.v1.SourcePosition
-	4,  // 6: cauce.plugin.v1.SourceInput.start:type_name -> cauce.plugin.v1.StartTask
-	11, // 7: cauce.plugin.v1.SourceBatch.records:type_name -> cauce.plugin.v1.ConnectRecord
-	5,  // 8: cauce.plugin.v1.SourceBatch.positions:type_name -> cauce.plugin.v1.SourcePosition
-	4,  // 9: cauce.plugin.v1.SinkInput.start:type_name -> cauce.plugin.v1.StartTask
-	9,  // 10: cauce.plugin.v1.SinkInput.batch:type_name -> cauce.plugin.v1.SinkBatch
-	11, // 11: cauce.plugin.v1.SinkBatch.records:type_name -> cauce.plugin.v1.ConnectRecord
-	12, // 12: cauce.plugin.v1.ConnectRecord.headers:type_name -> cauce.plugin.v1.ConnectHeader
-	0,  // 13: cauce.plugin.v1.Connector.Plan:input_type -> cauce.plugin.v1.PlanRequest
-	6,  // 14: cauce.plugin.v1.Connector.Source:input_type -> cauce.plugin.v1.SourceInput
-	8,  // 15: cauce.plugin.v1.Connector.Sink:input_type -> cauce.plugin.v1.SinkInput
-	1,  // 16: cauce.plugin.v1.Connector.Plan:output_type -> cauce.plugin.v1.PlanResponse
-	7,  // 17: cauce.plugin.v1.Connector.Source:output_type -> cauce.plugin.v1.SourceBatch
-	10, // 18: cauce.plugin.v1.Connector.Sink:output_type -> cauce.plugin.v1.SinkProgress
-	16, // [16:19] is the sub-list for method output_type
-	13, // [13:16] is the sub-list for method input_type
-	13, // [13:13] is the sub-list for extension type_name
-	13, // [13:13] is the sub-list for extension extendee
-	0,  // [0:13] is the sub-list for field type_name
+	4,  // 0: cauce.plugin.v1.DefineResponse.keys:type_name -> cauce.plugin.v1.ConfigKey
+	5,  // 1: cauce.plugin.v1.ConfigKey.rule:type_name -> cauce.plugin.v1.ConfigRule
+	39, // 2: cauce.plugin.v1.ValidateRequest.config:type_name -> cauce.plugin.v1.ValidateRequest.ConfigEntry
+	1,  // 3: cauce.plugin.v1.ValidateResponse.fault:type_name -> cauce.plugin.v1.Fault
+	8,  // 4: cauce.plugin.v1.ValidateResponse.findings:type_name -> cauce.plugin.v1.ConfigFinding
+	40, // 5: cauce.plugin.v1.TaskConfigsRequest.config:type_name -> cauce.plugin.v1.TaskConfigsRequest.ConfigEntry
+	1,  // 6: cauce.plugin.v1.TaskConfigsResponse.fault:type_name -> cauce.plugin.v1.Fault
+	11, // 7: cauce.plugin.v1.TaskConfigsResponse.tasks:type_name -> cauce.plugin.v1.TaskConfig
+	41, // 8: cauce.plugin.v1.TaskConfig.config:type_name -> cauce.plugin.v1.TaskConfig.ConfigEntry
+	42, // 9: cauce.plugin.v1.AlterOffsetsRequest.config:type_name -> cauce.plugin.v1.AlterOffsetsRequest.ConfigEntry
+	13, // 10: cauce.plugin.v1.AlterOffsetsRequest.source:type_name -> cauce.plugin.v1.SourceOffset
+	32, // 11: cauce.plugin.v1.AlterOffsetsRequest.sink:type_name -> cauce.plugin.v1.TopicOffset
+	1,  // 12: cauce.plugin.v1.AlterOffsetsResponse.fault:type_name -> cauce.plugin.v1.Fault
+	43, // 13: cauce.plugin.v1.WatchRequest.config:type_name -> cauce.plugin.v1.WatchRequest.ConfigEntry
+	1,  // 14: cauce.plugin.v1.WatchEvent.fault:type_name -> cauce.plugin.v1.Fault
+	44, // 15: cauce.plugin.v1.StartTask.config:type_name -> cauce.plugin.v1.StartTask.ConfigEntry
+	17, // 16: cauce.plugin.v1.SourceRequest.start:type_name -> cauce.plugin.v1.StartTask
+	19, // 17: cauce.plugin.v1.SourceRequest.poll:type_name -> cauce.plugin.v1.Poll
+	26, // 18: cauce.plugin.v1.SourceRequest.offsets:type_name -> cauce.plugin.v1.Offsets
+	27, // 19: cauce.plugin.v1.SourceRequest.acks:type_name -> cauce.plugin.v1.Acks
+	21, // 20: cauce.plugin.v1.SourceRequest.commit:type_name -> cauce.plugin.v1.Commit
+	20, // 21: cauce.plugin.v1.SourceRequest.stop_polling:type_name -> cauce.plugin.v1.StopPolling
+	23, // 22: cauce.plugin.v1.SourceAnswer.started:type_name -> cauce.plugin.v1.Started
+	24, // 23: cauce.plugin.v1.SourceAnswer.batch:type_name -> cauce.plugin.v1.SourceBatch
+	1,  // 24: cauce.plugin.v1.SourceAnswer.fault:type_name -> cauce.plugin.v1.Fault
+	25, // 25: cauce.plugin.v1.SourceAnswer.read_offsets:type_name -> cauce.plugin.v1.ReadOffsets
+	29, // 26: cauce.plugin.v1.SourceAnswer.committed:type_name -> cauce.plugin.v1.Committed
+	1,  // 27: cauce.plugin.v1.Started.fault:type_name -> cauce.plugin.v1.Fault
+	0,  // 28: cauce.plugin.v1.SourceBatch.boundary:type_name -> cauce.plugin.v1.Boundary
+	28, // 29: cauce.plugin.v1.Acks.acks:type_name -> cauce.plugin.v1.Ack
+	1,  // 30: cauce.plugin.v1.Committed.fault:type_name -> cauce.plugin.v1.Fault
+	17, // 31: cauce.plugin.v1.SinkRequest.start:type_name -> cauce.plugin.v1.StartTask
+	33, // 32: cauce.plugin.v1.SinkRequest.open:type_name -> cauce.plugin.v1.Partitions
+	33, // 33: cauce.plugin.v1.SinkRequest.close:type_name -> cauce.plugin.v1.Partitions
+	34, // 34: cauce.plugin.v1.SinkRequest.put:type_name -> cauce.plugin.v1.Put
+	35, // 35: cauce.plugin.v1.SinkRequest.pre_commit:type_name -> cauce.plugin.v1.PreCommit
+	31, // 36: cauce.plugin.v1.Partitions.partitions:type_name -> cauce.plugin.v1.TopicPartition
+	32, // 37: cauce.plugin.v1.PreCommit.offsets:type_name -> cauce.plugin.v1.TopicOffset
+	23, // 38: cauce.plugin.v1.SinkAnswer.started:type_name -> cauce.plugin.v1.Started
+	37, // 39: cauce.plugin.v1.SinkAnswer.done:type_name -> cauce.plugin.v1.SinkDone
+	1,  // 40: cauce.plugin.v1.SinkDone.fault:type_name -> cauce.plugin.v1.Fault
+	32, // 41: cauce.plugin.v1.SinkDone.offsets:type_name -> cauce.plugin.v1.TopicOffset
+	38, // 42: cauce.plugin.v1.SinkDone.errant:type_name -> cauce.plugin.v1.ErrantRecord
+	32, // 43: cauce.plugin.v1.SinkDone.seek:type_name -> cauce.plugin.v1.TopicOffset
+	31, // 44: cauce.plugin.v1.SinkDone.pause:type_name -> cauce.plugin.v1.TopicPartition
+	31, // 45: cauce.plugin.v1.SinkDone.resume:type_name -> cauce.plugin.v1.TopicPartition
+	2,  // 46: cauce.plugin.v1.Connector.Define:input_type -> cauce.plugin.v1.DefineRequest
+	6,  // 47: cauce.plugin.v1.Connector.Validate:input_type -> cauce.plugin.v1.ValidateRequest
+	9,  // 48: cauce.plugin.v1.Connector.TaskConfigs:input_type -> cauce.plugin.v1.TaskConfigsRequest
+	12, // 49: cauce.plugin.v1.Connector.AlterOffsets:input_type -> cauce.plugin.v1.AlterOffsetsRequest
+	15, // 50: cauce.plugin.v1.Connector.Watch:input_type -> cauce.plugin.v1.WatchRequest
+	18, // 51: cauce.plugin.v1.Connector.Source:input_type -> cauce.plugin.v1.SourceRequest
+	30, // 52: cauce.plugin.v1.Connector.Sink:input_type -> cauce.plugin.v1.SinkRequest
+	3,  // 53: cauce.plugin.v1.Connector.Define:output_type -> cauce.plugin.v1.DefineResponse
+	7,  // 54: cauce.plugin.v1.Connector.Validate:output_type -> cauce.plugin.v1.ValidateResponse
+	10, // 55: cauce.plugin.v1.Connector.TaskConfigs:output_type -> cauce.plugin.v1.TaskConfigsResponse
+	14, // 56: cauce.plugin.v1.Connector.AlterOffsets:output_type -> cauce.plugin.v1.AlterOffsetsResponse
+	16, // 57: cauce.plugin.v1.Connector.Watch:output_type -> cauce.plugin.v1.WatchEvent
+	22, // 58: cauce.plugin.v1.Connector.Source:output_type -> cauce.plugin.v1.SourceAnswer
+	36, // 59: cauce.plugin.v1.Connector.Sink:output_type -> cauce.plugin.v1.SinkAnswer
+	53, // [53:60] is the sub-list for method output_type
+	46, // [46:53] is the sub-list for method input_type
+	46, // [46:46] is the sub-list for extension type_name
+	46, // [46:46] is the sub-list for extension extendee
+	0,  // [0:46] is the sub-list for field type_name
 }
 
 func init() { file_connector_proto_init() }
@@ -962,29 +3041,47 @@ func file_connector_proto_init() {
 	if File_connector_proto != nil {
 		return
 	}
-	file_connector_proto_msgTypes[6].OneofWrappers = []any{
-		(*SourceInput_Start)(nil),
-		(*SourceInput_Stored)(nil),
+	file_connector_proto_msgTypes[3].OneofWrappers = []any{}
+	file_connector_proto_msgTypes[4].OneofWrappers = []any{}
+	file_connector_proto_msgTypes[17].OneofWrappers = []any{
+		(*SourceRequest_Start)(nil),
+		(*SourceRequest_Poll)(nil),
+		(*SourceRequest_Offsets)(nil),
+		(*SourceRequest_Acks)(nil),
+		(*SourceRequest_Commit)(nil),
+		(*SourceRequest_StopPolling)(nil),
 	}
-	file_connector_proto_msgTypes[8].OneofWrappers = []any{
-		(*SinkInput_Start)(nil),
-		(*SinkInput_Batch)(nil),
-		(*SinkInput_Flush)(nil),
+	file_connector_proto_msgTypes[21].OneofWrappers = []any{
+		(*SourceAnswer_Started)(nil),
+		(*SourceAnswer_Batch)(nil),
+		(*SourceAnswer_Fault)(nil),
+		(*SourceAnswer_ReadOffsets)(nil),
+		(*SourceAnswer_Committed)(nil),
 	}
-	file_connector_proto_msgTypes[11].OneofWrappers = []any{}
-	file_connector_proto_msgTypes[12].OneofWrappers = []any{}
+	file_connector_proto_msgTypes[29].OneofWrappers = []any{
+		(*SinkRequest_Start)(nil),
+		(*SinkRequest_Open)(nil),
+		(*SinkRequest_Close)(nil),
+		(*SinkRequest_Put)(nil),
+		(*SinkRequest_PreCommit)(nil),
+	}
+	file_connector_proto_msgTypes[35].OneofWrappers = []any{
+		(*SinkAnswer_Started)(nil),
+		(*SinkAnswer_Done)(nil),
+	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_connector_proto_rawDesc), len(file_connector_proto_rawDesc)),
-			NumEnums:      0,
-			NumMessages:   15,
+			NumEnums:      1,
+			NumMessages:   44,
 			NumExtensions: 0,
 			NumServices:   1,
 		},
 		GoTypes:           file_connector_proto_goTypes,
 		DependencyIndexes: file_connector_proto_depIdxs,
+		EnumInfos:         file_connector_proto_enumTypes,
 		MessageInfos:      file_connector_proto_msgTypes,
 	}.Build()
 	File_connector_proto = out.File

@@ -19,24 +19,42 @@ import (
 const _ = grpc.SupportPackageIsVersion9
 
 const (
-	Connector_Plan_FullMethodName   = "/cauce.plugin.v1.Connector/Plan"
-	Connector_Source_FullMethodName = "/cauce.plugin.v1.Connector/Source"
-	Connector_Sink_FullMethodName   = "/cauce.plugin.v1.Connector/Sink"
+	Connector_Define_FullMethodName       = "/cauce.plugin.v1.Connector/Define"
+	Connector_Validate_FullMethodName     = "/cauce.plugin.v1.Connector/Validate"
+	Connector_TaskConfigs_FullMethodName  = "/cauce.plugin.v1.Connector/TaskConfigs"
+	Connector_AlterOffsets_FullMethodName = "/cauce.plugin.v1.Connector/AlterOffsets"
+	Connector_Watch_FullMethodName        = "/cauce.plugin.v1.Connector/Watch"
+	Connector_Source_FullMethodName       = "/cauce.plugin.v1.Connector/Source"
+	Connector_Sink_FullMethodName         = "/cauce.plugin.v1.Connector/Sink"
 )
 
 // ConnectorClient is the client API for Connector service.
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// Connector moves records between topics and another system: a source brings them in, a sink takes them out. A connector
-// is divided into tasks, each of which is one stream. This is a first cut: nothing calls it yet.
+// Connector moves records between topics and another system: a source brings them in, a sink takes them out. Whether a
+// connector is a source or a sink says its offer. Each connector is divided into tasks. A task is one stream, in a process
+// that serves no other; the other calls go to a process that all connectors of a program share.
+//
+// What a connector reports of itself is a Fault in an answer. A call that fails otherwise, or a stream that ends early, is a
+// process that has failed.
 type ConnectorClient interface {
-	// Plan checks a configuration and divides the work.
-	Plan(ctx context.Context, in *PlanRequest, opts ...grpc.CallOption) (*PlanResponse, error)
-	// Source runs one task. The first message starts it, the others tell how far its records are stored.
-	Source(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[SourceInput, SourceBatch], error)
-	// Sink runs one task. The first message starts it, the others are records of its topics.
-	Sink(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[SinkInput, SinkProgress], error)
+	// Define tells how the connector is configured.
+	Define(ctx context.Context, in *DefineRequest, opts ...grpc.CallOption) (*DefineResponse, error)
+	// Validate adds to what the definition finds wrong with a configuration.
+	Validate(ctx context.Context, in *ValidateRequest, opts ...grpc.CallOption) (*ValidateResponse, error)
+	// TaskConfigs divides the work.
+	TaskConfigs(ctx context.Context, in *TaskConfigsRequest, opts ...grpc.CallOption) (*TaskConfigsResponse, error)
+	// AlterOffsets prepares for offsets that users have set, before they are stored.
+	AlterOffsets(ctx context.Context, in *AlterOffsetsRequest, opts ...grpc.CallOption) (*AlterOffsetsResponse, error)
+	// Watch runs while the connector does, and tells when TaskConfigs would answer something else. Only connectors whose
+	// definition says so have it.
+	Watch(ctx context.Context, in *WatchRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[WatchEvent], error)
+	// Source runs a task of a source. The first request is the start. Closing the requests asks the task to end.
+	Source(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[SourceRequest, SourceAnswer], error)
+	// Sink runs a task of a sink. The first request is the start; each request has one answer, in order. Closing the requests
+	// asks the task to end.
+	Sink(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[SinkRequest, SinkAnswer], error)
 }
 
 type connectorClient struct {
@@ -47,55 +65,118 @@ func NewConnectorClient(cc grpc.ClientConnInterface) ConnectorClient {
 	return &connectorClient{cc}
 }
 
-func (c *connectorClient) Plan(ctx context.Context, in *PlanRequest, opts ...grpc.CallOption) (*PlanResponse, error) {
+func (c *connectorClient) Define(ctx context.Context, in *DefineRequest, opts ...grpc.CallOption) (*DefineResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	out := new(PlanResponse)
-	err := c.cc.Invoke(ctx, Connector_Plan_FullMethodName, in, out, cOpts...)
+	out := new(DefineResponse)
+	err := c.cc.Invoke(ctx, Connector_Define_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
 	}
 	return out, nil
 }
 
-func (c *connectorClient) Source(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[SourceInput, SourceBatch], error) {
+func (c *connectorClient) Validate(ctx context.Context, in *ValidateRequest, opts ...grpc.CallOption) (*ValidateResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	stream, err := c.cc.NewStream(ctx, &Connector_ServiceDesc.Streams[0], Connector_Source_FullMethodName, cOpts...)
+	out := new(ValidateResponse)
+	err := c.cc.Invoke(ctx, Connector_Validate_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
 	}
-	x := &grpc.GenericClientStream[SourceInput, SourceBatch]{ClientStream: stream}
+	return out, nil
+}
+
+func (c *connectorClient) TaskConfigs(ctx context.Context, in *TaskConfigsRequest, opts ...grpc.CallOption) (*TaskConfigsResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(TaskConfigsResponse)
+	err := c.cc.Invoke(ctx, Connector_TaskConfigs_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *connectorClient) AlterOffsets(ctx context.Context, in *AlterOffsetsRequest, opts ...grpc.CallOption) (*AlterOffsetsResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(AlterOffsetsResponse)
+	err := c.cc.Invoke(ctx, Connector_AlterOffsets_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *connectorClient) Watch(ctx context.Context, in *WatchRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[WatchEvent], error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	stream, err := c.cc.NewStream(ctx, &Connector_ServiceDesc.Streams[0], Connector_Watch_FullMethodName, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	x := &grpc.GenericClientStream[WatchRequest, WatchEvent]{ClientStream: stream}
+	if err := x.ClientStream.SendMsg(in); err != nil {
+		return nil, err
+	}
+	if err := x.ClientStream.CloseSend(); err != nil {
+		return nil, err
+	}
 	return x, nil
 }
 
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
-type Connector_SourceClient = grpc.BidiStreamingClient[SourceInput, SourceBatch]
+type Connector_WatchClient = grpc.ServerStreamingClient[WatchEvent]
 
-func (c *connectorClient) Sink(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[SinkInput, SinkProgress], error) {
+func (c *connectorClient) Source(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[SourceRequest, SourceAnswer], error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	stream, err := c.cc.NewStream(ctx, &Connector_ServiceDesc.Streams[1], Connector_Sink_FullMethodName, cOpts...)
+	stream, err := c.cc.NewStream(ctx, &Connector_ServiceDesc.Streams[1], Connector_Source_FullMethodName, cOpts...)
 	if err != nil {
 		return nil, err
 	}
-	x := &grpc.GenericClientStream[SinkInput, SinkProgress]{ClientStream: stream}
+	x := &grpc.GenericClientStream[SourceRequest, SourceAnswer]{ClientStream: stream}
 	return x, nil
 }
 
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
-type Connector_SinkClient = grpc.BidiStreamingClient[SinkInput, SinkProgress]
+type Connector_SourceClient = grpc.BidiStreamingClient[SourceRequest, SourceAnswer]
+
+func (c *connectorClient) Sink(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[SinkRequest, SinkAnswer], error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	stream, err := c.cc.NewStream(ctx, &Connector_ServiceDesc.Streams[2], Connector_Sink_FullMethodName, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	x := &grpc.GenericClientStream[SinkRequest, SinkAnswer]{ClientStream: stream}
+	return x, nil
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type Connector_SinkClient = grpc.BidiStreamingClient[SinkRequest, SinkAnswer]
 
 // ConnectorServer is the server API for Connector service.
 // All implementations must embed UnimplementedConnectorServer
 // for forward compatibility.
 //
-// Connector moves records between topics and another system: a source brings them in, a sink takes them out. A connector
-// is divided into tasks, each of which is one stream. This is a first cut: nothing calls it yet.
+// Connector moves records between topics and another system: a source brings them in, a sink takes them out. Whether a
+// connector is a source or a sink says its offer. Each connector is divided into tasks. A task is one stream, in a process
+// that serves no other; the other calls go to a process that all connectors of a program share.
+//
+// What a connector reports of itself is a Fault in an answer. A call that fails otherwise, or a stream that ends early, is a
+// process that has failed.
 type ConnectorServer interface {
-	// Plan checks a configuration and divides the work.
-	Plan(context.Context, *PlanRequest) (*PlanResponse, error)
-	// Source runs one task. The first message starts it, the others tell how far its records are stored.
-	Source(grpc.BidiStreamingServer[SourceInput, SourceBatch]) error
-	// Sink runs one task. The first message starts it, the others are records of its topics.
-	Sink(grpc.BidiStreamingServer[SinkInput, SinkProgress]) error
+	// Define tells how the connector is configured.
+	Define(context.Context, *DefineRequest) (*DefineResponse, error)
+	// Validate adds to what the definition finds wrong with a configuration.
+	Validate(context.Context, *ValidateRequest) (*ValidateResponse, error)
+	// TaskConfigs divides the work.
+	TaskConfigs(context.Context, *TaskConfigsRequest) (*TaskConfigsResponse, error)
+	// AlterOffsets prepares for offsets that users have set, before they are stored.
+	AlterOffsets(context.Context, *AlterOffsetsRequest) (*AlterOffsetsResponse, error)
+	// Watch runs while the connector does, and tells when TaskConfigs would answer something else. Only connectors whose
+	// definition says so have it.
+	Watch(*WatchRequest, grpc.ServerStreamingServer[WatchEvent]) error
+	// Source runs a task of a source. The first request is the start. Closing the requests asks the task to end.
+	Source(grpc.BidiStreamingServer[SourceRequest, SourceAnswer]) error
+	// Sink runs a task of a sink. The first request is the start; each request has one answer, in order. Closing the requests
+	// asks the task to end.
+	Sink(grpc.BidiStreamingServer[SinkRequest, SinkAnswer]) error
 	mustEmbedUnimplementedConnectorServer()
 }
 
@@ -106,13 +187,25 @@ type ConnectorServer interface {
 // pointer dereference when methods are called.
 type UnimplementedConnectorServer struct{}
 
-func (UnimplementedConnectorServer) Plan(context.Context, *PlanRequest) (*PlanResponse, error) {
-	return nil, status.Error(codes.Unimplemented, "method Plan not implemented")
+func (UnimplementedConnectorServer) Define(context.Context, *DefineRequest) (*DefineResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method Define not implemented")
 }
-func (UnimplementedConnectorServer) Source(grpc.BidiStreamingServer[SourceInput, SourceBatch]) error {
+func (UnimplementedConnectorServer) Validate(context.Context, *ValidateRequest) (*ValidateResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method Validate not implemented")
+}
+func (UnimplementedConnectorServer) TaskConfigs(context.Context, *TaskConfigsRequest) (*TaskConfigsResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method TaskConfigs not implemented")
+}
+func (UnimplementedConnectorServer) AlterOffsets(context.Context, *AlterOffsetsRequest) (*AlterOffsetsResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method AlterOffsets not implemented")
+}
+func (UnimplementedConnectorServer) Watch(*WatchRequest, grpc.ServerStreamingServer[WatchEvent]) error {
+	return status.Error(codes.Unimplemented, "method Watch not implemented")
+}
+func (UnimplementedConnectorServer) Source(grpc.BidiStreamingServer[SourceRequest, SourceAnswer]) error {
 	return status.Error(codes.Unimplemented, "method Source not implemented")
 }
-func (UnimplementedConnectorServer) Sink(grpc.BidiStreamingServer[SinkInput, SinkProgress]) error {
+func (UnimplementedConnectorServer) Sink(grpc.BidiStreamingServer[SinkRequest, SinkAnswer]) error {
 	return status.Error(codes.Unimplemented, "method Sink not implemented")
 }
 func (UnimplementedConnectorServer) mustEmbedUnimplementedConnectorServer() {}
@@ -136,37 +229,102 @@ func RegisterConnectorServer(s grpc.ServiceRegistrar, srv ConnectorServer) {
 	s.RegisterService(&Connector_ServiceDesc, srv)
 }
 
-func _Connector_Plan_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
-	in := new(PlanRequest)
+func _Connector_Define_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(DefineRequest)
 	if err := dec(in); err != nil {
 		return nil, err
 	}
 	if interceptor == nil {
-		return srv.(ConnectorServer).Plan(ctx, in)
+		return srv.(ConnectorServer).Define(ctx, in)
 	}
 	info := &grpc.UnaryServerInfo{
 		Server:     srv,
-		FullMethod: Connector_Plan_FullMethodName,
+		FullMethod: Connector_Define_FullMethodName,
 	}
 	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
-		return srv.(ConnectorServer).Plan(ctx, req.(*PlanRequest))
+		return srv.(ConnectorServer).Define(ctx, req.(*DefineRequest))
 	}
 	return interceptor(ctx, in, info, handler)
 }
 
-func _Connector_Source_Handler(srv interface{}, stream grpc.ServerStream) error {
-	return srv.(ConnectorServer).Source(&grpc.GenericServerStream[SourceInput, SourceBatch]{ServerStream: stream})
+func _Connector_Validate_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ValidateRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ConnectorServer).Validate(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Connector_Validate_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ConnectorServer).Validate(ctx, req.(*ValidateRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _Connector_TaskConfigs_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(TaskConfigsRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ConnectorServer).TaskConfigs(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Connector_TaskConfigs_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ConnectorServer).TaskConfigs(ctx, req.(*TaskConfigsRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _Connector_AlterOffsets_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(AlterOffsetsRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ConnectorServer).AlterOffsets(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Connector_AlterOffsets_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ConnectorServer).AlterOffsets(ctx, req.(*AlterOffsetsRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _Connector_Watch_Handler(srv interface{}, stream grpc.ServerStream) error {
+	m := new(WatchRequest)
+	if err := stream.RecvMsg(m); err != nil {
+		return err
+	}
+	return srv.(ConnectorServer).Watch(m, &grpc.GenericServerStream[WatchRequest, WatchEvent]{ServerStream: stream})
 }
 
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
-type Connector_SourceServer = grpc.BidiStreamingServer[SourceInput, SourceBatch]
+type Connector_WatchServer = grpc.ServerStreamingServer[WatchEvent]
+
+func _Connector_Source_Handler(srv interface{}, stream grpc.ServerStream) error {
+	return srv.(ConnectorServer).Source(&grpc.GenericServerStream[SourceRequest, SourceAnswer]{ServerStream: stream})
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type Connector_SourceServer = grpc.BidiStreamingServer[SourceRequest, SourceAnswer]
 
 func _Connector_Sink_Handler(srv interface{}, stream grpc.ServerStream) error {
-	return srv.(ConnectorServer).Sink(&grpc.GenericServerStream[SinkInput, SinkProgress]{ServerStream: stream})
+	return srv.(ConnectorServer).Sink(&grpc.GenericServerStream[SinkRequest, SinkAnswer]{ServerStream: stream})
 }
 
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
-type Connector_SinkServer = grpc.BidiStreamingServer[SinkInput, SinkProgress]
+type Connector_SinkServer = grpc.BidiStreamingServer[SinkRequest, SinkAnswer]
 
 // Connector_ServiceDesc is the grpc.ServiceDesc for Connector service.
 // It's only intended for direct use with grpc.RegisterService,
@@ -176,11 +334,28 @@ var Connector_ServiceDesc = grpc.ServiceDesc{
 	HandlerType: (*ConnectorServer)(nil),
 	Methods: []grpc.MethodDesc{
 		{
-			MethodName: "Plan",
-			Handler:    _Connector_Plan_Handler,
+			MethodName: "Define",
+			Handler:    _Connector_Define_Handler,
+		},
+		{
+			MethodName: "Validate",
+			Handler:    _Connector_Validate_Handler,
+		},
+		{
+			MethodName: "TaskConfigs",
+			Handler:    _Connector_TaskConfigs_Handler,
+		},
+		{
+			MethodName: "AlterOffsets",
+			Handler:    _Connector_AlterOffsets_Handler,
 		},
 	},
 	Streams: []grpc.StreamDesc{
+		{
+			StreamName:    "Watch",
+			Handler:       _Connector_Watch_Handler,
+			ServerStreams: true,
+		},
 		{
 			StreamName:    "Source",
 			Handler:       _Connector_Source_Handler,
