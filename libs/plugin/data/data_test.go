@@ -197,8 +197,12 @@ func TestStruct(t *testing.T) {
 	if got != "7 <nil> none <nil>" {
 		t.Error(got)
 	}
-	if err := point.Validate(s); err != nil {
-		t.Error(err)
+	defaulted := *point
+	defaulted.Default = row(int32(1), "one")
+	for _, of := range []*Schema{point, &defaulted} {
+		if err := of.Validate(s); err != nil {
+			t.Error(err)
+		}
 	}
 }
 

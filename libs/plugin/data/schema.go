@@ -139,10 +139,7 @@ func (s *Schema) check(depth int) error {
 	if s.Default == nil {
 		return nil
 	}
-	// A struct that is a default has a schema that is the same but for the default.
-	plain := *s
-	plain.Default = nil
-	if err := plain.validate(s.Default, depth); err != nil {
+	if err := s.validate(s.Default, depth); err != nil {
 		return fmt.Errorf("default of a schema of %s: %w", s.Type, err)
 	}
 	return nil

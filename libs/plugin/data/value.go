@@ -125,12 +125,25 @@ func (s *Schema) validateMap(m map[any]any, depth int) error {
 	return nil
 }
 
-func (s *Schema) validateStruct(v *Struct, depth int) error {
-	if !v.Schema.Equal(s) {
-		return fmt.Errorf("struct is of another schema: %q, not %q", v.Schema.Name, s.Name)
+// Of reports why the struct is none of a schema, its values left aside. That schemas differ in their default does not matter:
+// the struct that is a default does not have itself in its schema.
+func (s *Struct) Of(schema *Schema) error {
+	if s.Schema != schema {
+		a, b := *s.Schema, *schema
+		a.Default, b.Default = nil, nil
+		if !a.Equal(&b) {
+			return fmt.Errorf("struct is of another schema: %q, not %q", s.Schema.Name, schema.Name)
+		}
 	}
-	if len(v.Values) != len(s.Fields) {
-		return fmt.Errorf("struct has %d values for %d fields", len(v.Values), len(s.Fields))
+	if len(s.Values) != len(schema.Fields) {
+		return fmt.Errorf("struct has %d values for %d fields", len(s.Values), len(schema.Fields))
+	}
+	return nil
+}
+
+func (s *Schema) validateStruct(v *Struct, depth int) error {
+	if err := v.Of(s); err != nil {
+		return err
 	}
 	for i, element := range v.Values {
 		if err := s.validateField(i, element, depth); err != nil {
