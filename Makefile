@@ -64,10 +64,11 @@ fuzz: ## Fuzz every target for FUZZTIME each
 	.ci/fuzz $(FUZZTIME)
 
 .PHONY: sim
-sim: ## Simulate replication, groups and transactions RUNS times each, or repeat the run of one SEED
+sim: ## Simulate replication, groups, transactions and workers RUNS times each, or repeat the run of one SEED
 	cd tests && go test -count=1 -timeout 4h -run '^TestSimulation$$' ./simulation -v -args -seed $(SEED) -runs $(RUNS)
 	cd services/groupcoord && go test -count=1 -timeout 2h -run '^TestSimulation' ./internal/shard ./internal/consumer -args -seed $(SEED) -runs $(RUNS)
 	cd services/txncoord && go test -count=1 -timeout 2h -run '^TestSimulation$$' ./internal/shard -args -seed $(SEED) -runs $(RUNS)
+	cd services/connect && go test -count=1 -timeout 2h -run '^TestSimulation$$' ./internal/assignment -args -seed $(SEED) -runs $(RUNS)
 
 .PHONY: bench
 bench: ## Run the benchmarks that match BENCH
