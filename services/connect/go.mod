@@ -6,6 +6,7 @@ replace github.com/cauce-stream/cauce/libs => ../../libs
 
 require (
 	github.com/cauce-stream/cauce/libs v0.0.0
+	github.com/cauce-stream/cauce/libs/plugin v0.0.0
 	go.uber.org/zap v1.28.0
 )
 
@@ -14,7 +15,6 @@ require github.com/pierrec/lz4/v4 v4.1.33 // indirect
 require (
 	github.com/antithesishq/antithesis-sdk-go v0.9.0-default-no-op // indirect
 	github.com/beorn7/perks v1.0.1 // indirect
-	github.com/cauce-stream/cauce/libs/plugin v0.0.0
 	github.com/cenkalti/backoff/v5 v5.0.3 // indirect
 	github.com/cespare/xxhash/v2 v2.3.0 // indirect
 	github.com/go-logr/logr v1.4.4 // indirect

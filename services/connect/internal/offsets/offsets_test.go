@@ -39,7 +39,7 @@ func TestRecordedTopic(t *testing.T) {
 		}
 		if r.Value != nil {
 			value = *r.Value
-			offset, err := parseMap([]byte(value))
+			offset, err := ParseMap([]byte(value))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -210,11 +210,11 @@ func TestSinks(t *testing.T) {
 		}
 		var entries []Entry
 		for _, o := range body.Offsets {
-			p, err := parseMap(o.Partition)
+			p, err := ParseMap(o.Partition)
 			if err != nil {
 				t.Fatal(err)
 			}
-			offset, err := parseMap(o.Offset)
+			offset, err := ParseMap(o.Offset)
 			if err != nil {
 				t.Fatal(err)
 			}

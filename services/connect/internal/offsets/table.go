@@ -57,7 +57,7 @@ func (t *Table) Apply(r Record, timestampMs int64) error {
 	}
 	now := written{key: r.Key, timestampMs: timestampMs}
 	if r.Value != nil {
-		if now.offset, err = parseMap(r.Value); err != nil {
+		if now.offset, err = ParseMap(r.Value); err != nil {
 			return fmt.Errorf("%w: key %q: value: %w", ErrPassedOver, r.Key, err)
 		}
 	}
@@ -92,7 +92,7 @@ func parseKey(key []byte) (connector string, partition Map, err error) {
 	if err := json.Unmarshal(pair[0], &name); err != nil || name == nil {
 		return "", nil, errors.New("the first element is no name")
 	}
-	partition, err = parseMap(pair[1])
+	partition, err = ParseMap(pair[1])
 	return *name, partition, err
 }
 

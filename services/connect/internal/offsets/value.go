@@ -20,8 +20,8 @@ import (
 // json.Number for integers beyond 64 bits. A Map is not changed once it was given to this package.
 type Map = map[string]any
 
-// parseMap reads a map of primitive values. Null is a nil map.
-func parseMap(text []byte) (Map, error) {
+// ParseMap reads a JSON object of primitive values. Null is a nil map.
+func ParseMap(text []byte) (Map, error) {
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.UseNumber()
 	var m Map
@@ -29,7 +29,7 @@ func parseMap(text []byte) (Map, error) {
 		return nil, err
 	}
 	for key, value := range m {
-		p, err := Primitive(value)
+		p, err := primitive(value)
 		if err != nil {
 			return nil, fmt.Errorf("field %q: %w", key, err)
 		}
@@ -38,8 +38,8 @@ func parseMap(text []byte) (Map, error) {
 	return m, nil
 }
 
-// Primitive is a value of a Map for a decoded JSON value. Numbers without a fraction are integers, as they are in Kafka's worker.
-func Primitive(value any) (any, error) {
+// primitive is a value of a Map for a decoded JSON value. Numbers without a fraction are integers, as they are in Kafka's worker.
+func primitive(value any) (any, error) {
 	switch v := value.(type) {
 	case nil, bool, string, int64, float64:
 		return v, nil
