@@ -56,6 +56,7 @@ fmt: ## Format all Go code
 docs: ## Write the generated pages of docs/ and the dashboards
 	go generate ./libs/kafka/configkeys
 	cd deploy && go run ./grafana grafana/dashboards
+	cd plugins/connectors && go run ./reference ../../docs/connectors.md
 
 ##@ Thorough
 

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/cauce-stream/cauce/libs/plugin/data"
+	"github.com/cauce-stream/cauce/libs/plugin/pluginpb"
 	"github.com/cauce-stream/cauce/libs/plugin/remote"
 )
 
@@ -209,6 +210,34 @@ func TestCloseEndsTasks(t *testing.T) {
 	_ = task.Stop(t.Context())
 	if _, err := c.StartSource(t.Context(), remote.Task{}); !errors.Is(err, errStopped) {
 		t.Errorf("a task of a closed host: %v", err)
+	}
+}
+
+// TestWhatNobodyWantsDoesNotRun has a program without assignors beside one with some, until it has one, too.
+func TestWhatNobodyWantsDoesNotRun(t *testing.T) {
+	folder := t.TempDir()
+	install(t, folder, "faults", "1")
+	install(t, folder, "sources", "source")
+	h, logs := start(t, folder, Config{Kinds: []pluginpb.Kind{pluginpb.Kind_KIND_ASSIGNOR}})
+	for range 3 {
+		if err := h.Refresh(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		good(t, h)
+	}
+	if n := logs.FilterMessage("plugin offers nothing that is wanted here").Len(); n != 1 {
+		t.Errorf("it was started %d times", n)
+	}
+	list := h.List()
+	if last := list[len(list)-1]; last.Name != "moody-source" || last.State != "shadowed" || last.PID != 0 || last.Fault != "" {
+		t.Errorf("it is %+v", last)
+	}
+	install(t, folder, "sources", "2")
+	if err := h.Refresh(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if list := h.List(); len(list) != 8 || list[4].PID == 0 {
+		t.Errorf("its successor: %+v", list)
 	}
 }
 

@@ -36,8 +36,9 @@ const (
 )
 
 var (
-	errRefused = errors.New("refused")
-	errStopped = errors.New("the plugin host has stopped")
+	errRefused  = errors.New("refused")
+	errStopped  = errors.New("the plugin host has stopped")
+	errUnwanted = errors.New("it offers nothing that is wanted here")
 )
 
 // identity tells one content of a file from the next without reading it.
@@ -64,6 +65,7 @@ type file struct {
 	failures int // in a row: starts and processes that ended by themselves, without a good call in between
 	notUntil time.Time
 	fault    error // of the last start or process; nil when it works
+	unwanted bool  // it was started and offers nothing that is wanted
 }
 
 func (f *file) base() string { return filepath.Base(f.path) }
@@ -80,6 +82,10 @@ func (f *file) acquire(ctx context.Context) (*process, error) {
 			p.calls++
 			f.mu.Unlock()
 			return p, nil
+		}
+		if f.unwanted {
+			f.mu.Unlock()
+			return nil, fmt.Errorf("%s: %w", f.base(), errUnwanted)
 		}
 		if wait := time.Until(f.notUntil); wait > 0 && f.starting == nil {
 			fault := f.fault
@@ -120,7 +126,7 @@ func (f *file) checkIdentity() {
 		return // a file that is gone is being replaced, or will be unloaded by the next scan
 	}
 	f.identity = now
-	f.failures, f.notUntil, f.fault = 0, time.Time{}, nil
+	f.failures, f.notUntil, f.fault, f.unwanted = 0, time.Time{}, nil, false
 	if f.running != nil {
 		f.log.Info("plugin has changed, reloading it")
 		f.retire(f.running)
@@ -191,6 +197,11 @@ func (f *file) start() {
 		return
 	}
 	f.running, f.offers, f.fault = p, p.offers, nil
+	if f.unwanted = !f.host.wants(p.offers); f.unwanted {
+		f.log.Info("plugin offers nothing that is wanted here")
+		f.retire(p)
+		return
+	}
 	f.starts++
 	if f.starts > 1 {
 		f.host.metrics.restarts.WithLabelValues(f.base()).Inc()
@@ -350,6 +361,11 @@ func checksum(path string) (string, error) {
 		return "", err
 	}
 	return hex.EncodeToString(hash.Sum(nil)), nil
+}
+
+// wants says whether something is offered that is.
+func (h *Host) wants(offers []offer) bool {
+	return len(h.config.Kinds) == 0 || slices.ContainsFunc(offers, func(o offer) bool { return slices.Contains(h.config.Kinds, o.kind) })
 }
 
 // executable says whether an entry of a folder is a plugin program.

@@ -25,7 +25,12 @@ const (
 )
 
 func TestMain(m *testing.M) {
-	if version := os.Getenv(fixtureVariable); version != "" {
+	switch version := os.Getenv(fixtureVariable); version {
+	case "":
+	case "source":
+		plugin.Serve(moodySource{})
+		return
+	default:
 		plugin.Serve(faulty{version}, keyLength{}, moodySource{}, moodySink{})
 		return
 	}

@@ -15,6 +15,8 @@ import (
 	"go.opentelemetry.io/otel/trace"
 	"go.opentelemetry.io/otel/trace/noop"
 	"go.uber.org/zap"
+
+	"github.com/cauce-stream/cauce/libs/plugin/pluginpb"
 )
 
 // Config says where plugins are and what they may take. Zero values stand for the defaults.
@@ -22,6 +24,9 @@ type Config struct {
 	// Path are folders, and single programs. Each executable file directly in a folder is a plugin program, unless its name
 	// begins with a dot. Of several plugins of one kind and name the first counts. What does not exist is passed over.
 	Path []string
+	// Kinds are those that are wanted; all when there are none. A program that offers nothing of them is ended once that is
+	// known, and runs no more.
+	Kinds []pluginpb.Kind
 	// Checksums are SHA-256 sums in hexadecimal by name of file. When there are any, a file runs only if it has one and matches.
 	Checksums map[string]string
 	// CallTimeout is the most that a call may take; 5 s by default.

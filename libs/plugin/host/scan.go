@@ -75,7 +75,7 @@ func (f *file) unknown() bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.checkIdentity()
-	return f.running == nil && f.fault == nil
+	return f.running == nil && f.fault == nil && !f.unwanted
 }
 
 // refresh takes in new files and unloads those that are gone. The known files stay when a folder cannot be read.

@@ -19,8 +19,6 @@ import (
 	"github.com/cauce-stream/cauce/libs/plugin/kit"
 )
 
-const assignorKind = "assignor"
-
 type checked struct {
 	Plugin string  `json:"plugin"`
 	Check  string  `json:"check"`
@@ -32,28 +30,40 @@ type checked struct {
 type checking struct {
 	session *session.Session
 	skip    []string
+	config  map[string]string // of connectors
+}
+
+// names are those of all checks of any kind of plugin.
+func names() []string {
+	all := slices.Concat(kit.Names(), kit.SourceNames(), kit.SinkNames())
+	slices.Sort(all)
+	return slices.Compact(all)
 }
 
 func test(s *session.Session) *cobra.Command {
 	c := &checking{session: s}
 	cmd := &cobra.Command{
 		Use:   "test DIR|BINARY",
-		Short: "Hold the assignors of a running plugin against what is expected of them",
+		Short: "Hold the assignors and connectors of a running plugin against what is expected of them",
 		Long: `Build DIR, or take BINARY, start it as Cauce does, and run the conformance kit on each assignor that it offers:
-` + strings.Join(kit.Names(), ", ") + `. The exit code is 1 when a check fails.`,
+` + strings.Join(kit.Names(), ", ") + `; on each source: ` + strings.Join(kit.SourceNames(), ", ") + `; and on each sink:
+` + strings.Join(kit.SinkNames(), ", ") + `. Connectors are given the configuration of --set, by which sources must have something to
+read; sinks are put texts. The exit code is 1 when a check fails.`,
 		Example: `  cauce plugin test tenant-aware
-  cauce plugin test bin/plugins/cauce-assignors`,
+  cauce plugin test bin/plugins/cauce-assignors
+  cauce plugin test my-connector --set topic=orders --set file=orders.txt`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error { return c.run(cmd.Context(), args[0]) },
 	}
 	cmd.Flags().StringSliceVar(&c.skip, "skip", nil, "leave out these `CHECKS`")
+	cmd.Flags().StringToStringVar(&c.config, "set", nil, "configure connectors by `KEY=VALUE`; repeatable")
 	return cmd
 }
 
 func (c *checking) run(ctx context.Context, path string) error {
 	for _, name := range c.skip {
-		if !slices.Contains(kit.Names(), name) {
-			return exit.Usagef("--skip %s: the checks are %s", name, strings.Join(kit.Names(), ", "))
+		if !slices.Contains(names(), name) {
+			return exit.Usagef("--skip %s: the checks are %s", name, strings.Join(names(), ", "))
 		}
 	}
 	folder, err := os.MkdirTemp("", "cauce-plugin-test-")
@@ -77,7 +87,7 @@ func (c *checking) run(ctx context.Context, path string) error {
 		return err
 	}
 	if failed := slices.ContainsFunc(results, func(r checked) bool { return r.Result != "ok" }); failed {
-		return fmt.Errorf("%s does not do what is expected of an assignor", path)
+		return fmt.Errorf("%s does not do what is expected of it", path)
 	}
 	return ctx.Err()
 }
@@ -91,11 +101,11 @@ func (c *checking) checkAll(ctx context.Context, h *host.Host) ([]checked, error
 		if p.Fault != "" {
 			return nil, errors.New(p.Fault)
 		}
-		if p.Kind != assignorKind {
-			continue
+		found, err := c.check(ctx, h, p)
+		if err != nil {
+			return nil, err
 		}
-		assign := func(ctx context.Context, r *plugin.Request) (plugin.Response, error) { return h.Assign(ctx, p.Name, r) }
-		for _, r := range kit.Check(ctx, assign, c.skip) {
+		for _, r := range found {
 			row := checked{Plugin: p.Name, Check: r.Name, Result: "ok", Millis: float64(r.Took.Microseconds()) / 1000, Detail: r.Note}
 			if r.Fault != nil {
 				row.Result, row.Detail = "FAILED", r.Fault.Error()
@@ -104,9 +114,29 @@ func (c *checking) checkAll(ctx context.Context, h *host.Host) ([]checked, error
 		}
 	}
 	if len(results) == 0 {
-		return nil, errors.New("it offers no assignor: there is nothing to check")
+		return nil, errors.New("it offers neither an assignor nor a connector: there is nothing to check")
 	}
 	return results, nil
+}
+
+// check runs the kit on one plugin, of a kind that the kit has checks for.
+func (c *checking) check(ctx context.Context, h *host.Host, p host.Status) ([]kit.Result, error) {
+	if p.Kind == "assignor" {
+		assign := func(ctx context.Context, r *plugin.Request) (plugin.Response, error) { return h.Assign(ctx, p.Name, r) }
+		return kit.Check(ctx, assign, c.skip), nil
+	}
+	if p.Kind != "source" && p.Kind != "sink" {
+		return nil, nil
+	}
+	connector, err := h.Connector(ctx, p.Name)
+	if err != nil {
+		return nil, err
+	}
+	given := kit.Case{Config: c.config, Skip: c.skip}
+	if connector.Source {
+		return kit.CheckSource(ctx, connector, given), nil
+	}
+	return kit.CheckSink(ctx, connector, given), nil
 }
 
 func (c *checking) print(results []checked) error {

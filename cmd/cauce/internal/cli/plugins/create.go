@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -24,13 +25,10 @@ const sdkModule = "github.com/cauce-stream/cauce/libs/plugin"
 //go:embed template
 var templates embed.FS
 
-// written are the files of a new plugin by their templates.
-var written = []struct{ template, file string }{
-	{"main.go.tmpl", "main.go"},
-	{"assignor.go.tmpl", "assignor.go"},
-	{"assignor_test.go.tmpl", "assignor_test.go"},
-	{"README.md.tmpl", "README.md"},
-	{"gitignore.tmpl", ".gitignore"},
+// written are the files of a new plugin of a kind: their templates have the same names, with ".tmpl".
+var written = map[string][]string{
+	"assignor":  {"main.go", "assignor.go", "assignor_test.go", "README.md"},
+	"connector": {"main.go", "source.go", "sink.go", "connector_test.go", "README.md"},
 }
 
 type creation struct {
@@ -42,14 +40,15 @@ type creation struct {
 func create(s *session.Session) *cobra.Command {
 	c := &creation{session: s}
 	cmd := &cobra.Command{
-		Use:   "new assignor NAME",
+		Use:   "new assignor|connector NAME",
 		Short: "Write a plugin that builds and passes its tests, to begin with",
-		Long: `Write ./NAME: a Go module with an assignor, a table test, the conformance kit and a README. It builds against the SDK
+		Long: `Write ./NAME: a Go module with an assignor, or with a source and a sink, a test, the conformance kit and a README. It builds against the SDK
 in --sdk-path, which is found by itself when this program lies in bin/ of a checkout of Cauce; the module replaces the SDK
 by that folder. Without one a released program has it built against the SDK published with it, which go mod tidy fetches;
 for any other there is none.`,
 		Example: `  cauce plugin new assignor tenant-aware
-  cauce plugin test tenant-aware`,
+  cauce plugin test tenant-aware
+  cauce plugin new connector weather`,
 		Args: cobra.ExactArgs(2),
 		RunE: func(_ *cobra.Command, args []string) error { return c.run(args[0], args[1]) },
 	}
@@ -60,10 +59,10 @@ for any other there is none.`,
 
 func (c *creation) run(kind, name string) error {
 	switch {
-	case kind != "assignor":
-		return exit.Usagef("a plugin of kind %q cannot be written yet, only an assignor", kind)
-	case !plugin.ValidName(name) || strings.HasPrefix(name, ".") || strings.HasPrefix(name, "-"):
-		return exit.Usagef("name %q: 1 to 64 letters, digits, '.', '_' and '-' are allowed, and neither '.' nor '-' at the beginning", name)
+	case written[kind] == nil:
+		return exit.Usagef("a plugin of kind %q cannot be written, only an assignor or a connector", kind)
+	case !plugin.ValidName(name+"-source") || strings.HasPrefix(name, ".") || strings.HasPrefix(name, "-"):
+		return exit.Usagef("name %q: 1 to 57 letters, digits, '.', '_' and '-' are allowed, and neither '.' nor '-' at the beginning", name)
 	}
 	if c.module == "" {
 		c.module = name
@@ -77,10 +76,13 @@ func (c *creation) run(kind, name string) error {
 	} else if err != nil {
 		return err
 	}
-	if err := c.write(name, sdk); err != nil {
+	if err := c.write(kind, name, sdk); err != nil {
 		return err
 	}
 	steps := []string{"cauce plugin test " + name, "cauce plugin install " + name}
+	if kind == "connector" {
+		steps[0] += " --set topic=" + name
+	}
 	if sdk == "" {
 		steps = append([]string{"(cd " + name + " && go mod tidy)"}, steps...)
 	}
@@ -114,22 +116,32 @@ func isSDK(folder string) bool {
 	return err == nil && strings.HasPrefix(string(text), "module "+sdkModule+"\n")
 }
 
-func (c *creation) write(name, sdk string) error {
-	all, err := template.ParseFS(templates, "template/*.tmpl")
+func (c *creation) write(kind, name, sdk string) error {
+	for _, file := range written[kind] {
+		if err := c.writeFile(name, file, path.Join("template", kind, file+".tmpl")); err != nil {
+			return err
+		}
+	}
+	if err := c.writeFile(name, ".gitignore", "template/gitignore.tmpl"); err != nil {
+		return err
+	}
+	return c.writeModule(name, sdk)
+}
+
+func (c *creation) writeFile(name, file, from string) error {
+	t, err := template.ParseFS(templates, from)
 	if err != nil {
 		return err
 	}
-	for _, w := range written {
-		f, err := os.Create(filepath.Join(name, w.file))
-		if err != nil {
-			return err
-		}
-		err = all.ExecuteTemplate(f, w.template, struct{ Name, Module string }{name, c.module})
-		if err := errors.Join(err, f.Close()); err != nil {
-			return fmt.Errorf("%s: %w", w.file, err)
-		}
+	f, err := os.Create(filepath.Join(name, file))
+	if err != nil {
+		return err
 	}
-	return c.writeModule(name, sdk)
+	err = t.Execute(f, struct{ Name, Module string }{name, c.module})
+	if err := errors.Join(err, f.Close()); err != nil {
+		return fmt.Errorf("%s: %w", file, err)
+	}
+	return nil
 }
 
 var requirement = regexp.MustCompile(`(?m)^\t(\S+ v\S+)`)

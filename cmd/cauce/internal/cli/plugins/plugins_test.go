@@ -62,43 +62,61 @@ func inEmptyFolder(t *testing.T) (sdk string) {
 	return sdk
 }
 
-// TestTheWayOfAnAuthor goes from nothing to an assignor that is installed.
+// TestTheWayOfAnAuthor goes from nothing to a plugin that is installed.
 func TestTheWayOfAnAuthor(t *testing.T) {
-	sdk := inEmptyFolder(t)
-	if out, err := run(t, "new", "assignor", "my-own.2", "--sdk-path", sdk); err != nil || !strings.Contains(out, "cauce plugin test my-own.2") {
-		t.Fatal(out, err)
+	tests := []struct {
+		kind   string
+		checks int
+		offers []string
+		set    []string
+	}{
+		{"assignor", 7, []string{"my-own.2"}, nil},
+		{"connector", 10, []string{"my-own.2-source", "my-own.2-sink"}, []string{"--set", "topic=ticks,interval.ms=10"}},
 	}
-	tests := exec.Command("go", "test", "./...")
-	format := exec.Command("gofmt", "-l", ".")
-	for _, cmd := range []*exec.Cmd{tests, format} {
-		cmd.Dir = "my-own.2"
-		cmd.Env = append(os.Environ(), "GOWORK=off", "GOPROXY=off", "GOFLAGS=-mod=readonly")
-		out, err := cmd.CombinedOutput()
-		if err != nil || cmd == format && len(out) > 0 {
-			t.Fatalf("%v: %v\n%s", cmd.Args, err, out)
-		}
-	}
-	out, err := run(t, "test", "my-own.2", "-o", "json")
-	if err != nil {
-		t.Fatal(out, err)
-	}
-	var checks []checked
-	if err := json.Unmarshal([]byte(out), &checks); err != nil || len(checks) != 7 || checks[0].Plugin != "my-own.2" || checks[0].Result != "ok" {
-		t.Errorf("%s, %v", out, err)
-	}
-	if out, err := run(t, "install", "my-own.2", "--plugin-path", "place"); err != nil {
-		t.Fatal(out, err)
-	}
-	out, err = run(t, "list", "--plugin-path", "place", "-o", "json")
-	if err != nil {
-		t.Fatal(out, err)
-	}
-	var found []listed
-	if err := json.Unmarshal([]byte(out), &found); err != nil || len(found) != 1 || found[0].Name != "my-own.2" || found[0].State != "ok" {
-		t.Errorf("%s, %v", out, err)
-	}
-	if entries, err := os.ReadDir("place"); err != nil || len(entries) != 1 {
-		t.Errorf("the folder has %v, %v", entries, err)
+	for _, test := range tests {
+		t.Run(test.kind, func(t *testing.T) {
+			sdk := inEmptyFolder(t)
+			if out, err := run(t, "new", test.kind, "my-own.2", "--sdk-path", sdk); err != nil || !strings.Contains(out, "cauce plugin test my-own.2") {
+				t.Fatal(out, err)
+			}
+			tests := exec.Command("go", "test", "./...")
+			format := exec.Command("gofmt", "-l", ".")
+			for _, cmd := range []*exec.Cmd{tests, format} {
+				cmd.Dir = "my-own.2"
+				cmd.Env = append(os.Environ(), "GOWORK=off", "GOPROXY=off", "GOFLAGS=-mod=readonly")
+				out, err := cmd.CombinedOutput()
+				if err != nil || cmd == format && len(out) > 0 {
+					t.Fatalf("%v: %v\n%s", cmd.Args, err, out)
+				}
+			}
+			out, err := run(t, append([]string{"test", "my-own.2", "-o", "json"}, test.set...)...)
+			if err != nil {
+				t.Fatal(out, err)
+			}
+			var checks []checked
+			if err := json.Unmarshal([]byte(out), &checks); err != nil || len(checks) != test.checks || checks[0].Plugin != test.offers[0] || checks[0].Result != "ok" {
+				t.Errorf("%s, %v", out, err)
+			}
+			if out, err := run(t, "install", "my-own.2", "--plugin-path", "place"); err != nil {
+				t.Fatal(out, err)
+			}
+			out, err = run(t, "list", "--plugin-path", "place", "-o", "json")
+			if err != nil {
+				t.Fatal(out, err)
+			}
+			var found []listed
+			if err := json.Unmarshal([]byte(out), &found); err != nil || len(found) != len(test.offers) {
+				t.Fatalf("%s, %v", out, err)
+			}
+			for i, name := range test.offers {
+				if found[i].Name != name || found[i].State != "ok" {
+					t.Errorf("%s", out)
+				}
+			}
+			if entries, err := os.ReadDir("place"); err != nil || len(entries) != 1 {
+				t.Errorf("the folder has %v, %v", entries, err)
+			}
+		})
 	}
 }
 
@@ -111,7 +129,8 @@ func TestWhatCannotBeWritten(t *testing.T) {
 		args []string
 		code int
 	}{
-		{[]string{"new", "connector", "x"}, exit.Usage},
+		{[]string{"new", "codec", "x"}, exit.Usage},
+		{[]string{"new", "connector", strings.Repeat("x", 58)}, exit.Usage},
 		{[]string{"new", "assignor", "../x"}, exit.Usage},
 		{[]string{"new", "assignor", "-x"}, exit.Failed}, // a flag that is none; the root command makes it a usage error
 		{[]string{"new", "assignor", "x", "--sdk-path", "."}, exit.Usage},

@@ -1,0 +1,14 @@
+// Package connectors lists the connectors that ship with Cauce.
+package connectors
+
+import (
+	"github.com/cauce-stream/cauce/libs/plugin"
+	"github.com/cauce-stream/cauce/plugins/connectors/blackhole"
+	"github.com/cauce-stream/cauce/plugins/connectors/file"
+	"github.com/cauce-stream/cauce/plugins/connectors/generator"
+)
+
+// All returns them, in the order in which they are shown.
+func All() []plugin.Plugin {
+	return []plugin.Plugin{file.Source{}, file.Sink{}, generator.Source{}, blackhole.Sink{}}
+}
