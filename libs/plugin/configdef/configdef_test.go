@@ -105,7 +105,7 @@ func TestTypedValues(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := []any{v.String("file"), v.Int("batch.size"), v.Millis("linger.ms"), v.Float("ratio"), v.List("tables"), v.Bool("verify"), v.String("password")}
-	want := []any{" f ", int64(2000), 5 * time.Millisecond, 0.5, []string{"a", "b"}, false, "p"}
+	want := []any{"f", int64(2000), 5 * time.Millisecond, 0.5, []string{"a", "b"}, false, "p"}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("values %#v, want %#v", got, want)
 	}

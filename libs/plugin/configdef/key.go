@@ -11,7 +11,7 @@ import (
 // Type is the type of a key's values, as Kafka Connect's REST API spells it.
 type Type string
 
-// The types of Kafka's configuration keys. Blanks around numbers, booleans and the elements of a list are dropped.
+// The types of Kafka's configuration keys. Blanks around a value, and around the elements of a list, are dropped as in Kafka.
 const (
 	Boolean  Type = "BOOLEAN" // true or false, in any case
 	String   Type = "STRING"

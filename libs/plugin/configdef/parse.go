@@ -51,10 +51,8 @@ func (t Type) parse(text string) (any, error) {
 		return f, nil
 	case List:
 		return elements(trimmed), nil
-	case Class, Password:
-		return trimmed, nil
 	}
-	return text, nil
+	return trimmed, nil
 }
 
 func elements(text string) []string {

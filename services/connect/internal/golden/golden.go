@@ -2,7 +2,7 @@
 // a case, whose outcome recorder/Recorder.java wrote. For the tests that hold ours against them.
 //
 //	cd recorder && mvn -q dependency:copy-dependencies
-//	java -cp 'target/dependency/*' Recorder.java ../../converter/testdata/*.jsonl ../../transform/testdata/*.jsonl
+//	java -cp 'target/dependency/*' Recorder.java ../../{converter,predicate,transform}/testdata/*.jsonl
 package golden
 
 import (

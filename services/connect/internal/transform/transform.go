@@ -1,0 +1,221 @@
+// Package transform changes records on their way between a connector and a topic. These are Kafka's own transformations (SMTs),
+// under their Java class names: what has the ending $Key changes keys, $Value values, and the others the record.
+//
+// What Kafka turns silently into a value that its schema does not describe is refused here.
+package transform
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/cauce-stream/cauce/libs/plugin/configdef"
+	"github.com/cauce-stream/cauce/libs/plugin/data"
+)
+
+// Transform changes a record. It may be used by one goroutine at a time.
+type Transform interface {
+	// Apply returns the changed record, or that it is dropped. The record that it is given stays as it is: what is changed in it
+	// is a copy.
+	Apply(r data.Record) (changed data.Record, dropped bool, err error)
+}
+
+// Class is a kind of transform.
+type Class struct {
+	// Name is that of Kafka's Java class, with its ending.
+	Name string
+	// Definition is the keys of its configuration, without the prefix.
+	Definition configdef.Definition
+
+	make func(v configdef.Values, of side) (Transform, error)
+	of   side
+}
+
+// side says what of a record is changed.
+type side int
+
+const (
+	wholeRecord side = iota
+	key
+	value
+)
+
+// in returns the key or the value of a record.
+func (s side) in(r *data.Record) *data.Value {
+	if s == key {
+		return &r.Key
+	}
+	return &r.Value
+}
+
+const prefix = "org.apache.kafka.connect.transforms."
+
+var classes = slices.Concat(
+	sided("Cast", castDefinition, newCast),
+	whole("DropHeaders", dropHeadersDefinition, newDropHeaders),
+	sided("ExtractField", extractFieldDefinition, newExtractField),
+	whole("Filter", nil, func(configdef.Values, side) (Transform, error) { return filter{}, nil }),
+	sided("Flatten", flattenDefinition, newFlatten),
+	sided("HeaderFrom", headerFromDefinition, newHeaderFrom),
+	sided("HoistField", hoistFieldDefinition, newHoistField),
+	sided("InsertField", insertFieldDefinition, newInsertField),
+	whole("InsertHeader", insertHeaderDefinition, newInsertHeader),
+	sided("MaskField", maskFieldDefinition, newMaskField),
+	whole("RegexRouter", regexRouterDefinition, newRegexRouter),
+	sided("ReplaceField", replaceFieldDefinition, newReplaceField),
+	sided("SetSchemaMetadata", setSchemaMetadataDefinition, newSetSchemaMetadata),
+	sided("TimestampConverter", timestampConverterDefinition, newTimestampConverter),
+	whole("TimestampRouter", timestampRouterDefinition, newTimestampRouter),
+	whole("ValueToKey", valueToKeyDefinition, newValueToKey),
+)
+
+type maker = func(v configdef.Values, of side) (Transform, error)
+
+func sided(name string, d configdef.Definition, make maker) []Class {
+	return []Class{{prefix + name + "$Key", d, make, key}, {prefix + name + "$Value", d, make, value}}
+}
+
+func whole(name string, d configdef.Definition, make maker) []Class {
+	return []Class{{prefix + name, d, make, wholeRecord}}
+}
+
+// Classes returns all transforms, ordered by name.
+func Classes() []Class { return slices.Clone(classes) }
+
+// Find returns the transform of a name: the class's full name or its last part, like InsertField$Value.
+func Find(name string) (Class, bool) {
+	i := slices.IndexFunc(classes, func(c Class) bool { return name == c.Name || name == strings.TrimPrefix(c.Name, prefix) })
+	if i < 0 {
+		return Class{}, false
+	}
+	return classes[i], true
+}
+
+// New returns a transform of a class. Its configuration has no prefix; keys that the class does not know are passed over.
+func New(name string, config map[string]string) (Transform, error) {
+	c, ok := Find(name)
+	if !ok {
+		return nil, fmt.Errorf("there is no transformation %q", name)
+	}
+	v, err := c.Definition.Parse(config)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", c.Name, err)
+	}
+	made, err := c.make(v, c.of)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", c.Name, err)
+	}
+	return made, nil
+}
+
+// onValue is a transform of a key or a value that takes nothing else of the record.
+type onValue struct {
+	of    side
+	apply func(v data.Value) (data.Value, error)
+}
+
+func (t onValue) Apply(r data.Record) (data.Record, bool, error) {
+	changed, err := t.apply(*t.of.in(&r))
+	if err != nil {
+		return r, false, err
+	}
+	*t.of.in(&r) = changed
+	return r, false, nil
+}
+
+// filter drops every record: it is used with a predicate.
+type filter struct{}
+
+func (filter) Apply(r data.Record) (data.Record, bool, error) { return r, true, nil }
+
+// replaceNull is the key that most transforms share.
+const replaceNull = "replace.null.with.default"
+
+var replaceNullKey = configdef.Key{
+	Name: replaceNull, Type: configdef.Boolean, Default: new("true"), Importance: configdef.Medium,
+	Doc: "Whether the default of a field takes the place of its null.",
+}
+
+// fieldValue returns the value of field i, or its default in the place of null if replace is set.
+func fieldValue(s *data.Struct, i int, replace bool) any {
+	if replace {
+		return s.Defaulted(i)
+	}
+	return s.Values[i]
+}
+
+// structOf returns a value as a struct: what says what is done with it.
+func structOf(v data.Value, what string) (*data.Struct, error) {
+	s, ok := v.V.(*data.Struct)
+	if !ok || v.Schema.Type != data.TypeStruct {
+		return nil, fmt.Errorf("%s takes a struct, this is %s", what, kind(v))
+	}
+	return s, s.Of(v.Schema)
+}
+
+// mapOf returns a value without a schema as a map.
+func mapOf(v data.Value, what string) (map[any]any, error) {
+	m, ok := v.V.(map[any]any)
+	if !ok {
+		return nil, fmt.Errorf("%s takes a map or, with a schema, a struct; this is %s", what, kind(v))
+	}
+	return m, nil
+}
+
+func kind(v data.Value) string {
+	switch {
+	case v.V == nil:
+		return "null"
+	case v.Schema != nil:
+		return "a " + v.Schema.Type.String()
+	}
+	return fmt.Sprintf("%T without a schema", v.V)
+}
+
+// basics returns the schema of a struct without fields that has name, version, doc and parameters of another.
+func basics(s *data.Schema) *data.Schema {
+	return &data.Schema{Type: data.TypeStruct, Name: s.Name, Version: s.Version, Doc: s.Doc, Parameters: s.Parameters}
+}
+
+// addField adds a field to a schema that is being made.
+func addField(s *data.Schema, name string, of *data.Schema) error {
+	if s.FieldIndex(name) >= 0 {
+		return fmt.Errorf("there are two fields %q", name)
+	}
+	s.Fields = append(s.Fields, data.Field{Name: name, Schema: of})
+	return nil
+}
+
+// maxDerived bounds the schemas that a transform remembers, as in Kafka.
+const maxDerived = 16
+
+// derived remembers what was made of schemas.
+type derived[T any] struct{ of map[*data.Schema]T }
+
+// get returns what make makes of a schema, or has made of it.
+func (d *derived[T]) get(s *data.Schema, make func(s *data.Schema) (T, error)) (T, error) {
+	if made, ok := d.of[s]; ok {
+		return made, nil
+	}
+	made, err := make(s)
+	if err != nil {
+		return made, err
+	}
+	if d.of == nil || len(d.of) >= maxDerived {
+		d.of = map[*data.Schema]T{}
+	}
+	d.of[s] = made
+	return made, nil
+}
+
+// pairs splits elements of the form a:b. Both lists are as long as that of the elements.
+func pairs(elements []string) (left, right []string, err error) {
+	for _, e := range elements {
+		a, b, ok := strings.Cut(e, ":")
+		if !ok || strings.Contains(b, ":") {
+			return nil, nil, fmt.Errorf("%q is no pair like a:b", e)
+		}
+		left, right = append(left, a), append(right, b)
+	}
+	return left, right, nil
+}
