@@ -33,7 +33,7 @@ func taskStatusBody(s herder.TaskStatus) map[string]any {
 }
 
 func stateBody(s status.Status) map[string]any {
-	body := map[string]any{"state": s.State, "worker_id": s.WorkerID}
+	body := map[string]any{"state": s.State, "worker_id": s.WorkerID, "version": nil}
 	if s.Version != "" {
 		body["version"] = s.Version
 	}
