@@ -1,5 +1,5 @@
-// Package golden reads what Apache Kafka's own converters, transforms and predicates made of given data: a line of a file is
-// a case, whose outcome recorder/Recorder.java wrote. For the tests that hold ours against them.
+// Package golden reads what Apache Kafka's own converters, transforms and predicates, and Debezium's, made of given data: a line
+// of a file is a case, whose outcome recorder/Recorder.java wrote. For the tests that hold ours against them.
 //
 //	cd recorder && mvn -q dependency:copy-dependencies
 //	java -cp 'target/dependency/*' Recorder.java ../../{converter,predicate,transform}/testdata/*.jsonl

@@ -1,5 +1,6 @@
-// Package transform changes records on their way between a connector and a topic. These are Kafka's own transformations (SMTs),
-// under their Java class names: what has the ending $Key changes keys, $Value values, and the others the record.
+// Package transform changes records on their way between a connector and a topic. These are Kafka's own transformations (SMTs)
+// and Debezium's for outbox tables, under their Java class names: what has the ending $Key changes keys, $Value values, and the
+// others the record.
 //
 // What Kafka turns silently into a value that its schema does not describe is refused here.
 package transform
@@ -22,7 +23,7 @@ type Transform interface {
 
 // Class is a kind of transform.
 type Class struct {
-	// Name is that of Kafka's Java class, with its ending.
+	// Name is that of the Java class, with its ending.
 	Name string
 	// Definition is the keys of its configuration, without the prefix.
 	Definition configdef.Definition
@@ -67,6 +68,7 @@ var classes = slices.Concat(
 	sided("TimestampConverter", timestampConverterDefinition, newTimestampConverter),
 	whole("TimestampRouter", timestampRouterDefinition, newTimestampRouter),
 	whole("ValueToKey", valueToKeyDefinition, newValueToKey),
+	[]Class{{"io.debezium.transforms.outbox.EventRouter", eventRouterDefinition, newEventRouter, wholeRecord}},
 )
 
 type maker = func(v configdef.Values, of side) (Transform, error)
@@ -84,7 +86,7 @@ func Classes() []Class { return slices.Clone(classes) }
 
 // Find returns the transform of a name: the class's full name or its last part, like InsertField$Value.
 func Find(name string) (Class, bool) {
-	i := slices.IndexFunc(classes, func(c Class) bool { return name == c.Name || name == strings.TrimPrefix(c.Name, prefix) })
+	i := slices.IndexFunc(classes, func(c Class) bool { return name == c.Name || name == c.Name[strings.LastIndexByte(c.Name, '.')+1:] })
 	if i < 0 {
 		return Class{}, false
 	}
