@@ -4,6 +4,8 @@ go 1.26.0
 
 replace github.com/cauce-stream/cauce/libs => ../libs
 
+replace github.com/cauce-stream/cauce/libs/plugin => ../libs/plugin
+
 require (
 	github.com/IBM/sarama v1.61.1
 	github.com/segmentio/kafka-go v0.4.51
@@ -15,6 +17,7 @@ require (
 
 require (
 	github.com/cauce-stream/cauce/libs v0.0.0
+	github.com/cauce-stream/cauce/libs/plugin v0.0.0
 	github.com/cauce-stream/cauce/services/broker v0.0.0
 	github.com/cauce-stream/cauce/services/controller v0.0.0
 	github.com/davecgh/go-spew v1.1.2-0.20180830191138-d8f796af33cc // indirect

@@ -47,7 +47,7 @@ type sourceRun struct {
 	questions map[uint64]chan *pluginpb.Offsets
 	asked     uint64
 	unacked   unacked
-	encoder   wire.Encoder // the poller's
+	encoder   batchEncoder // the poller's
 }
 
 // Source runs one task until its requests end.
@@ -217,7 +217,7 @@ func (r *sourceRun) sendBatch(records []SourceRecord, boundary boundary) error {
 
 // sendPiece sends records as one message, or as several when they take too many bytes.
 func (r *sourceRun) sendPiece(records []SourceRecord, more bool, end boundary) error {
-	batch, err := encodeSourceBatch(&r.encoder, records)
+	batch, err := r.encoder.encode(records)
 	if err != nil {
 		return err
 	}
@@ -234,24 +234,36 @@ func (r *sourceRun) sendPiece(records []SourceRecord, more bool, end boundary) e
 	return r.send(&pluginpb.SourceAnswer{Answer: &pluginpb.SourceAnswer_Batch{Batch: batch}})
 }
 
-func encodeSourceBatch(encoder *wire.Encoder, records []SourceRecord) (*pluginpb.SourceBatch, error) {
+// batchEncoder keeps from one batch to the next what would be made anew for each.
+type batchEncoder struct {
+	wire   wire.Encoder
+	plain  []data.Record
+	places map[*SourcePartition]uint32
+	size   int // of the last batch: the next one is likely to be as large
+}
+
+func (e *batchEncoder) encode(records []SourceRecord) (*pluginpb.SourceBatch, error) {
 	batch := &pluginpb.SourceBatch{}
-	plain := make([]data.Record, len(records))
-	places := map[*SourcePartition]uint32{}
+	e.plain = e.plain[:0]
+	if e.places == nil {
+		e.places = map[*SourcePartition]uint32{}
+	}
+	defer func() { clear(e.plain) }() // they may be large
+	clear(e.places)
 	for i := range records {
 		record := &records[i]
-		plain[i] = record.Record
+		e.plain = append(e.plain, record.Record)
 		if record.Source == nil {
 			continue
 		}
 		if batch.PartitionOf == nil {
 			batch.PartitionOf = make([]uint32, len(records))
 		}
-		place := places[record.Source]
+		place := e.places[record.Source]
 		if place == 0 {
 			batch.Partitions = append(batch.Partitions, record.Source.key)
 			place = uint32(len(batch.Partitions))
-			places[record.Source] = place
+			e.places[record.Source] = place
 		}
 		batch.PartitionOf[i] = place
 		if record.Offset == nil {
@@ -266,7 +278,8 @@ func encodeSourceBatch(encoder *wire.Encoder, records []SourceRecord) (*pluginpb
 		}
 	}
 	var err error
-	batch.Records, err = encoder.Append(nil, plain)
+	batch.Records, err = e.wire.Append(make([]byte, 0, e.size), e.plain)
+	e.size = len(batch.Records)
 	return batch, err
 }
 

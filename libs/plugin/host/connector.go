@@ -183,7 +183,13 @@ func (c *Connector) launch(ctx context.Context, who ...zap.Field) (*remote.Conne
 	abort, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(h.ctx, cancel)()
-	p, _, err := f.launch(abort, f.log.With(who...))
+	// When a node gets hundreds of tasks at once, each has its whole time to start.
+	select {
+	case h.launching <- struct{}{}:
+		defer func() { <-h.launching }()
+	case <-abort.Done():
+	}
+	p, err := f.launchPinned(abort, f.log.With(who...))
 	switch {
 	case h.ctx.Err() != nil:
 		err = errors.Join(errStopped, err)
@@ -205,6 +211,19 @@ func (c *Connector) launch(ctx context.Context, who ...zap.Field) (*remote.Conne
 		return nil, err
 	}
 	return c.on(p, remote.Process{Explain: t.explain, End: t.stop}), nil
+}
+
+// launchPinned starts a process. Its file is read for its checksum only where that decides: tasks are started often.
+func (f *file) launchPinned(abort context.Context, log *zap.Logger) (*process, error) {
+	if err := abort.Err(); err != nil {
+		return nil, err
+	}
+	if len(f.host.config.Checksums) > 0 {
+		if _, err := f.verify(); err != nil {
+			return nil, err
+		}
+	}
+	return f.launch(abort, log)
 }
 
 // taskProcess is the process of one task, or of one Watch.

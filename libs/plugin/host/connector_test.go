@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -268,25 +270,55 @@ func benchmarkConnector(b *testing.B, class string) *Connector {
 	return c
 }
 
-// BenchmarkSourceHop measures a record of 100 bytes on its way from a source's Poll, by batches of several sizes.
+// TestManyTasksStartAtOnce has more than may start at the same time.
+func TestManyTasksStartAtOnce(t *testing.T) {
+	_, c := connectorOf(t, "moody-source", Config{})
+	pids := make([]int, 3*parallelStarts)
+	var starts sync.WaitGroup
+	for i := range pids {
+		starts.Go(func() {
+			task, err := c.StartSource(t.Context(), remote.Task{Config: map[string]string{"mood": "good"}})
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			batch, err := task.Poll(t.Context())
+			if err = errors.Join(err, task.Stop(t.Context())); err != nil {
+				t.Error(err)
+				return
+			}
+			pids[i] = int(batch.Records[0].Value.V.(int64))
+		})
+	}
+	starts.Wait()
+	for i, pid := range pids {
+		if pid == 0 || alive(pid) || slices.Contains(pids[:i], pid) {
+			t.Errorf("task %d of %v", i, pids)
+		}
+	}
+}
+
+// hops are the sizes of batches and records that hops are measured with.
+var hops = []struct{ records, bytes int }{{1, 100}, {100, 100}, {500, 100}, {2000, 100}, {500, 1000}}
+
+// BenchmarkSourceHop measures a record on its way from a source's Poll.
 func BenchmarkSourceHop(b *testing.B) {
-	for _, size := range []int{1, 100, 500, 2000} {
-		b.Run(fmt.Sprintf("batch=%d", size), func(b *testing.B) {
+	for _, hop := range hops {
+		b.Run(fmt.Sprintf("records=%d/bytes=%d", hop.records, hop.bytes), func(b *testing.B) {
 			c := benchmarkConnector(b, "moody-source")
-			task, err := c.StartSource(b.Context(), remote.Task{Config: map[string]string{"records": fmt.Sprint(size)}})
+			task, err := c.StartSource(b.Context(), remote.Task{Config: map[string]string{"records": fmt.Sprint(hop.records), "bytes": fmt.Sprint(hop.bytes)}})
 			if err != nil {
 				b.Fatal(err)
 			}
-			began := time.Now()
-			records := 0
+			began, n := time.Now(), 0
 			for b.Loop() {
 				batch, err := task.Poll(b.Context())
 				if err != nil {
 					b.Fatal(err)
 				}
-				records += len(batch.Records)
+				n += len(batch.Records)
 			}
-			b.ReportMetric(float64(time.Since(began).Nanoseconds())/float64(records), "ns/record")
+			b.ReportMetric(float64(time.Since(began).Nanoseconds())/float64(n), "ns/record")
 			if err := task.Stop(b.Context()); err != nil {
 				b.Error(err)
 			}
@@ -294,26 +326,25 @@ func BenchmarkSourceHop(b *testing.B) {
 	}
 }
 
-// BenchmarkSinkHop measures a record of 100 bytes on its way to a sink's Put and the answer, by batches of several sizes.
+// BenchmarkSinkHop measures a record on its way to a sink's Put, and the answer.
 func BenchmarkSinkHop(b *testing.B) {
-	for _, size := range []int{1, 100, 500, 2000} {
-		b.Run(fmt.Sprintf("batch=%d", size), func(b *testing.B) {
+	for _, hop := range hops {
+		b.Run(fmt.Sprintf("records=%d/bytes=%d", hop.records, hop.bytes), func(b *testing.B) {
 			c := benchmarkConnector(b, "moody-sink")
 			task, err := c.StartSink(b.Context(), remote.Task{})
 			if err != nil {
 				b.Fatal(err)
 			}
-			records := make([]data.Record, size)
+			records := make([]data.Record, hop.records)
 			for i := range records {
-				records[i] = data.NewRecord("moods", data.Value{}, data.Value{V: []byte(strings.Repeat("x", 100))})
+				records[i] = data.NewRecord("moods", data.Value{}, data.Value{V: []byte(strings.Repeat("x", hop.bytes))})
 			}
-			began := time.Now()
-			n := 0
+			began, n := time.Now(), 0
 			for b.Loop() {
 				if _, err := task.Put(b.Context(), records); err != nil {
 					b.Fatal(err)
 				}
-				n += size
+				n += len(records)
 			}
 			b.ReportMetric(float64(time.Since(began).Nanoseconds())/float64(n), "ns/record")
 			if err := task.Stop(b.Context()); err != nil {

@@ -222,7 +222,11 @@ func (f *file) attempt() (*process, string, error) {
 	f.mu.Lock()
 	f.identity = id
 	f.mu.Unlock()
-	p, sum, err := f.launch(f.host.ctx, f.log)
+	sum, err := f.verify()
+	if err != nil {
+		return nil, sum, err
+	}
+	p, err := f.launch(f.host.ctx, f.log)
 	if err != nil {
 		return nil, sum, err
 	}
@@ -233,17 +237,18 @@ func (f *file) attempt() (*process, string, error) {
 	return p, sum, nil
 }
 
-// launch starts a process, of which its caller takes care, if it may run. abort ends the attempt.
-func (f *file) launch(abort context.Context, log *zap.Logger) (*process, string, error) {
+// verify returns the checksum, and says whether the file may run with it.
+func (f *file) verify() (string, error) {
 	sum, err := checksum(f.path)
 	if err != nil {
-		return nil, "", err
+		return "", err
 	}
-	if err := f.host.pinned(f.base(), sum); err != nil {
-		return nil, sum, err
-	}
-	p, err := startProcess(abort, f.path, f.host.socketDir, f.host.config.StartTimeout, log)
-	return p, sum, err
+	return sum, f.host.pinned(f.base(), sum)
+}
+
+// launch starts a process, of which its caller takes care. abort ends the attempt.
+func (f *file) launch(abort context.Context, log *zap.Logger) (*process, error) {
+	return startProcess(abort, f.path, f.host.socketDir, f.host.config.StartTimeout, log)
 }
 
 // watch stops a process with the host, ends one that takes too much memory, replaces one that gives no sign of life, and notes its end.

@@ -56,6 +56,7 @@ type Host struct {
 	metrics   *metrics
 	socketDir string
 	scanning  chan struct{} // holds a token while nobody scans
+	launching chan struct{} // has a place for each process of a task that may be starting
 
 	ctx    context.Context
 	cancel context.CancelFunc
@@ -91,7 +92,7 @@ func New(c Config, d Deps) (*Host, error) {
 		return nil, fmt.Errorf("folder for the sockets of plugins: %w", err)
 	}
 	h := &Host{config: c, log: d.Log.Named("plugins"), tracer: d.Tracer, metrics: m, socketDir: dir,
-		scanning: make(chan struct{}, 1), latencies: map[offerKey]*latencies{}}
+		scanning: make(chan struct{}, 1), launching: make(chan struct{}, parallelStarts), latencies: map[offerKey]*latencies{}}
 	h.ctx, h.cancel = context.WithCancel(context.Background())
 	h.scanning <- struct{}{}
 	h.spawn(h.scanNowAndThen)

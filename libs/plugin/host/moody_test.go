@@ -70,8 +70,9 @@ func (t *moodySourceTask) Start(_ context.Context, _ *plugin.SourceContext, conf
 		fall("exit")
 	}
 	count, _ := strconv.Atoi(config["records"])
+	size, _ := strconv.Atoi(config["bytes"])
 	for range count {
-		t.records = append(t.records, plugin.SourceRecord{Record: data.NewRecord("moods", data.Value{}, data.Value{V: []byte(strings.Repeat("x", 100))})})
+		t.records = append(t.records, plugin.SourceRecord{Record: data.NewRecord("moods", data.Value{}, data.Value{V: []byte(strings.Repeat("x", size))})})
 	}
 	return nil
 }

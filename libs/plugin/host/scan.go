@@ -20,7 +20,7 @@ import (
 const (
 	// maxFiles bounds how many programs are taken from plugin.path.
 	maxFiles = 64
-	// parallelStarts bounds how many programs a scan starts at once.
+	// parallelStarts bounds how many programs a scan starts at once, and how many tasks start at once.
 	parallelStarts = 4
 )
 

@@ -53,6 +53,7 @@ type SinkTask struct {
 	done    chan struct{} // closed when the stream has ended
 	err     error         // why; valid when done is closed
 	encoder wire.Encoder
+	size    int // of the last piece: the next one is likely to be as large
 
 	mu       sync.Mutex
 	stopping bool
@@ -228,7 +229,8 @@ func (t *SinkTask) sendPiece(records []data.Record) error {
 }
 
 func (t *SinkTask) encode(records []data.Record) ([]byte, error) {
-	encoded, err := t.encoder.Append(nil, records)
+	encoded, err := t.encoder.Append(make([]byte, 0, t.size), records)
+	t.size = len(encoded)
 	if err == nil && len(records) == 1 && len(encoded) >= plugin.MaxRequestBytes-pieceBytes {
 		err = fmt.Errorf("a record of %d bytes is more than a message can have", len(encoded))
 	}
