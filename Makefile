@@ -57,6 +57,7 @@ docs: ## Write the generated pages of docs/ and the dashboards
 	go generate ./libs/kafka/configkeys
 	cd deploy && go run ./grafana grafana/dashboards
 	cd plugins/connectors && go run ./reference ../../docs/connectors.md
+	cd services/connect && go run ./internal/reference ../../docs/transforms.md
 
 ##@ Thorough
 

@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"github.com/cauce-stream/cauce/libs/plugin"
-	"github.com/cauce-stream/cauce/libs/plugin/configdef"
 	"github.com/cauce-stream/cauce/plugins/connectors"
 )
 
@@ -47,48 +46,7 @@ func page(all []plugin.Plugin) string {
 		for _, alias := range info.Aliases {
 			fmt.Fprintf(&b, "Alias: `%s`.\n", alias)
 		}
-		b.WriteString(table(c.Definition()))
+		b.WriteString(c.Definition().Markdown())
 	}
 	return b.String()
-}
-
-func table(keys configdef.Definition) string {
-	if len(keys) == 0 {
-		return "\nNo keys of its own.\n"
-	}
-	var b strings.Builder
-	b.WriteString("\n| key | type | default | values | importance | what it is |\n|---|---|---|---|---|---|\n")
-	for _, k := range keys {
-		standard := "–"
-		switch {
-		case k.Required:
-			standard = "required"
-		case k.Default != nil:
-			standard = "`" + *k.Default + "`"
-		}
-		fmt.Fprintf(&b, "| `%s` | %s | %s | %s | %s | %s |\n", k.Name, strings.ToLower(string(k.Type)), standard, values(k.Valid), strings.ToLower(string(k.Importance)), k.Doc)
-	}
-	return b.String()
-}
-
-func values(r configdef.Rule) string {
-	var parts []string
-	switch {
-	case r.Min != nil && r.Max != nil:
-		parts = append(parts, fmt.Sprintf("%.0f to %.0f", *r.Min, *r.Max))
-	case r.Min != nil:
-		parts = append(parts, fmt.Sprintf("at least %.0f", *r.Min))
-	case r.Max != nil:
-		parts = append(parts, fmt.Sprintf("at most %.0f", *r.Max))
-	}
-	if r.OneOf != nil {
-		parts = append(parts, "`"+strings.Join(r.OneOf, "`, `")+"`")
-	}
-	if r.NonEmpty {
-		parts = append(parts, "not empty")
-	}
-	if r.Pattern != "" {
-		parts = append(parts, "like `"+r.Pattern+"`")
-	}
-	return strings.Join(parts, ", ")
 }

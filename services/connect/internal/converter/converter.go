@@ -34,6 +34,8 @@ type Converter interface {
 type Class struct {
 	// Name is that of Kafka's Java class.
 	Name string
+	// Doc is a sentence or two.
+	Doc string
 	// HeaderOnly converters are none of keys and values.
 	HeaderOnly bool
 	// Definition is the keys of its configuration, without the prefix.
@@ -46,16 +48,16 @@ type Class struct {
 func Classes() []Class { return slices.Clone(classes) }
 
 var classes = []Class{
-	{Name: "org.apache.kafka.connect.converters.BooleanConverter", make: fixed(data.TypeBoolean)},
-	{Name: "org.apache.kafka.connect.converters.ByteArrayConverter", make: func(configdef.Values, Use) (Converter, error) { return byteArray{}, nil }},
-	{Name: "org.apache.kafka.connect.converters.DoubleConverter", make: fixed(data.TypeFloat64)},
-	{Name: "org.apache.kafka.connect.converters.FloatConverter", make: fixed(data.TypeFloat32)},
-	{Name: "org.apache.kafka.connect.converters.IntegerConverter", make: fixed(data.TypeInt32)},
-	{Name: "org.apache.kafka.connect.converters.LongConverter", make: fixed(data.TypeInt64)},
-	{Name: "org.apache.kafka.connect.converters.ShortConverter", make: fixed(data.TypeInt16)},
-	{Name: "org.apache.kafka.connect.json.JsonConverter", Definition: jsonDefinition, make: newJSON},
-	{Name: "org.apache.kafka.connect.storage.SimpleHeaderConverter", HeaderOnly: true, make: func(configdef.Values, Use) (Converter, error) { return simpleHeader{}, nil }},
-	{Name: "org.apache.kafka.connect.storage.StringConverter", Definition: stringDefinition, make: newString},
+	{Name: "org.apache.kafka.connect.converters.BooleanConverter", Doc: "Booleans, as a byte.", make: fixed(data.TypeBoolean)},
+	{Name: "org.apache.kafka.connect.converters.ByteArrayConverter", Doc: "Bytes, as they are.", make: func(configdef.Values, Use) (Converter, error) { return byteArray{}, nil }},
+	{Name: "org.apache.kafka.connect.converters.DoubleConverter", Doc: "FLOAT64, as eight bytes.", make: fixed(data.TypeFloat64)},
+	{Name: "org.apache.kafka.connect.converters.FloatConverter", Doc: "FLOAT32, as four bytes.", make: fixed(data.TypeFloat32)},
+	{Name: "org.apache.kafka.connect.converters.IntegerConverter", Doc: "INT32, as four bytes.", make: fixed(data.TypeInt32)},
+	{Name: "org.apache.kafka.connect.converters.LongConverter", Doc: "INT64, as eight bytes.", make: fixed(data.TypeInt64)},
+	{Name: "org.apache.kafka.connect.converters.ShortConverter", Doc: "INT16, as two bytes.", make: fixed(data.TypeInt16)},
+	{Name: "org.apache.kafka.connect.json.JsonConverter", Doc: "JSON, with or without a schema beside it.", Definition: jsonDefinition, make: newJSON},
+	{Name: "org.apache.kafka.connect.storage.SimpleHeaderConverter", Doc: "Texts, of which is found out what they stand for: a number, a time, an array or whatever else. The default for headers.", HeaderOnly: true, make: func(configdef.Values, Use) (Converter, error) { return simpleHeader{}, nil }},
+	{Name: "org.apache.kafka.connect.storage.StringConverter", Doc: "Texts. Of other values the text is written.", Definition: stringDefinition, make: newString},
 }
 
 // Find returns the converter of a name: the class's full name, its last part, or that without Converter, like Json.

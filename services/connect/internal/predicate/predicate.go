@@ -19,6 +19,8 @@ type Predicate func(r *data.Record) bool
 type Class struct {
 	// Name is that of Kafka's Java class.
 	Name string
+	// Doc is a sentence.
+	Doc string
 	// Definition is the keys of its configuration, without the prefix.
 	Definition configdef.Definition
 
@@ -29,14 +31,14 @@ const prefix = "org.apache.kafka.connect.transforms.predicates."
 
 var classes = []Class{
 	{
-		Name: prefix + "HasHeaderKey", make: newHasHeaderKey,
+		Name: prefix + "HasHeaderKey", Doc: "True of records that have a header of a name.", make: newHasHeaderKey,
 		Definition: configdef.Definition{{
 			Name: "name", Type: configdef.String, Required: true, Importance: configdef.Medium, Valid: configdef.Rule{NonEmpty: true}, Doc: "The name of the header that a record is to have.",
 		}},
 	},
-	{Name: prefix + "RecordIsTombstone", make: newRecordIsTombstone},
+	{Name: prefix + "RecordIsTombstone", Doc: "True of records without a value.", make: newRecordIsTombstone},
 	{
-		Name: prefix + "TopicNameMatches", make: newTopicNameMatches,
+		Name: prefix + "TopicNameMatches", Doc: "True of records whose topic matches a regular expression.", make: newTopicNameMatches,
 		Definition: configdef.Definition{{
 			Name: "pattern", Type: configdef.String, Required: true, Importance: configdef.Medium, Valid: configdef.Rule{NonEmpty: true},
 			Doc: "The regular expression, of Java's kind, that the whole topic is to match.",

@@ -1,6 +1,6 @@
 // Package transform changes records on their way between a connector and a topic. These are Kafka's own transformations (SMTs)
 // and Debezium's for outbox tables, under their Java class names: what has the ending $Key changes keys, $Value values, and the
-// others the record.
+// others the record. FilterByExpression is ours.
 //
 // What Kafka turns silently into a value that its schema does not describe is refused here.
 package transform
@@ -23,8 +23,10 @@ type Transform interface {
 
 // Class is a kind of transform.
 type Class struct {
-	// Name is that of the Java class, with its ending.
+	// Name is that of the Java class, with its ending, or the like of it.
 	Name string
+	// Doc is a sentence or two.
+	Doc string
 	// Definition is the keys of its configuration, without the prefix.
 	Definition configdef.Definition
 
@@ -49,39 +51,46 @@ func (s side) in(r *data.Record) *data.Value {
 	return &r.Value
 }
 
-const prefix = "org.apache.kafka.connect.transforms."
+// The packages of Kafka's classes and of ours.
+const (
+	prefix = "org.apache.kafka.connect.transforms."
+	own    = "io.cauce.connect.transforms."
+)
 
 var classes = slices.Concat(
-	sided("Cast", castDefinition, newCast),
-	whole("DropHeaders", dropHeadersDefinition, newDropHeaders),
-	sided("ExtractField", extractFieldDefinition, newExtractField),
-	whole("Filter", nil, func(configdef.Values, side) (Transform, error) { return filter{}, nil }),
-	sided("Flatten", flattenDefinition, newFlatten),
-	sided("HeaderFrom", headerFromDefinition, newHeaderFrom),
-	sided("HoistField", hoistFieldDefinition, newHoistField),
-	sided("InsertField", insertFieldDefinition, newInsertField),
-	whole("InsertHeader", insertHeaderDefinition, newInsertHeader),
-	sided("MaskField", maskFieldDefinition, newMaskField),
-	whole("RegexRouter", regexRouterDefinition, newRegexRouter),
-	sided("ReplaceField", replaceFieldDefinition, newReplaceField),
-	sided("SetSchemaMetadata", setSchemaMetadataDefinition, newSetSchemaMetadata),
-	sided("TimestampConverter", timestampConverterDefinition, newTimestampConverter),
-	whole("TimestampRouter", timestampRouterDefinition, newTimestampRouter),
-	whole("ValueToKey", valueToKeyDefinition, newValueToKey),
-	[]Class{{"io.debezium.transforms.outbox.EventRouter", eventRouterDefinition, newEventRouter, wholeRecord}},
+	sided("Cast", "Changes the types of fields, or of the whole. Integers lose the bits that do not fit, as in Java.", castDefinition, newCast),
+	whole("DropHeaders", "Drops headers by their names.", dropHeadersDefinition, newDropHeaders),
+	sided("ExtractField", "Puts a field in the place of the whole.", extractFieldDefinition, newExtractField),
+	whole("Filter", "Drops records: used with a predicate, those that it is true of.", nil, func(configdef.Values, side) (Transform, error) { return filter{}, nil }),
+	sided("Flatten", "Makes fields within fields fields of the whole. Arrays stay.", flattenDefinition, newFlatten),
+	sided("HeaderFrom", "Makes headers of fields.", headerFromDefinition, newHeaderFrom),
+	sided("HoistField", "Makes the whole the only field of a struct or, without a schema, of a map.", hoistFieldDefinition, newHoistField),
+	sided("InsertField", "Adds what is known of the record as fields.", insertFieldDefinition, newInsertField),
+	whole("InsertHeader", "Adds a header.", insertHeaderDefinition, newInsertHeader),
+	sided("MaskField", "Replaces the values of fields.", maskFieldDefinition, newMaskField),
+	whole("RegexRouter", "Changes topics by a regular expression.", regexRouterDefinition, newRegexRouter),
+	sided("ReplaceField", "Takes fields away, and gives them other names.", replaceFieldDefinition, newReplaceField),
+	sided("SetSchemaMetadata", "Changes name and version of the schema.", setSchemaMetadataDefinition, newSetSchemaMetadata),
+	sided("TimestampConverter", "Changes the form of times.", timestampConverterDefinition, newTimestampConverter),
+	whole("TimestampRouter", "Makes the timestamp part of the topic.", timestampRouterDefinition, newTimestampRouter),
+	whole("ValueToKey", "Makes a key of fields of the value.", valueToKeyDefinition, newValueToKey),
+	[]Class{
+		{own + "FilterByExpression", "Keeps the records that a condition is true of.", filterByExpressionDefinition, newFilterByExpression, wholeRecord},
+		{"io.debezium.transforms.outbox.EventRouter", "Makes the changes of an outbox table events on topics of their own; what is none of its changes passes.", eventRouterDefinition, newEventRouter, wholeRecord},
+	},
 )
 
 type maker = func(v configdef.Values, of side) (Transform, error)
 
-func sided(name string, d configdef.Definition, make maker) []Class {
-	return []Class{{prefix + name + "$Key", d, make, key}, {prefix + name + "$Value", d, make, value}}
+func sided(name, doc string, d configdef.Definition, make maker) []Class {
+	return []Class{{prefix + name + "$Key", doc, d, make, key}, {prefix + name + "$Value", doc, d, make, value}}
 }
 
-func whole(name string, d configdef.Definition, make maker) []Class {
-	return []Class{{prefix + name, d, make, wholeRecord}}
+func whole(name, doc string, d configdef.Definition, make maker) []Class {
+	return []Class{{prefix + name, doc, d, make, wholeRecord}}
 }
 
-// Classes returns all transforms, ordered by name.
+// Classes returns all transforms, Kafka's first.
 func Classes() []Class { return slices.Clone(classes) }
 
 // Find returns the transform of a name: the class's full name or its last part, like InsertField$Value.

@@ -84,6 +84,33 @@ func TestStagesTellEveryFault(t *testing.T) {
 	}
 }
 
+func TestFilterByExpression(t *testing.T) {
+	for _, c := range []struct {
+		mode string
+		v    any
+		want string
+	}{
+		{"keep", map[any]any{"n": int64(5)}, "kept"}, {"keep", map[any]any{"n": int64(3)}, "dropped"}, {"keep", nil, "kept"}, {"Drop", nil, "dropped"}, {"evaluate", nil, "dropped"},
+		{"keep", "text", "error"},
+	} {
+		transform, err := New("FilterByExpression", map[string]string{"condition": "value.n > 4", "null.handling.mode": c.mode})
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, dropped, err := transform.Apply(data.NewRecord("topic", data.Value{}, data.Value{V: c.v}))
+		got := map[bool]string{true: "dropped", false: "kept"}[dropped]
+		if err != nil {
+			got = "error"
+		}
+		if got != c.want {
+			t.Errorf("%s of %v: %s (%v), not %s", c.mode, c.v, got, err, c.want)
+		}
+	}
+	if _, err := New("FilterByExpression", map[string]string{"condition": "value.n >"}); err == nil {
+		t.Error("a condition that breaks off is taken")
+	}
+}
+
 func TestDerivedSchemasAreBounded(t *testing.T) {
 	var d derived[int]
 	for i := range 5 * maxDerived {
