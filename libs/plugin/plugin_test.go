@@ -74,6 +74,21 @@ func TestNumbersOutsideOfARequest(t *testing.T) {
 	}
 }
 
+// TestOriginalPartitionsOutsideOfABatch has each reference of a batch to put lead nowhere.
+func TestOriginalPartitionsOutsideOfABatch(t *testing.T) {
+	one := []byte{0x1a, 0} // a record without anything
+	for want, put := range map[string]*pluginpb.Put{
+		"original partition 2, and there are 1":                 {Records: one, Originals: []*pluginpb.TopicPartition{{}}, OriginalOf: []uint32{2}},
+		"1 records to put have the original partitions of 2":    {Records: one, OriginalOf: []uint32{0, 0}},
+		"records to put: decode a batch of records: unexpected": {Records: []byte{0x1a}},
+	} {
+		r := &sinkRun{}
+		if err := r.take(put); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %q", err, want)
+		}
+	}
+}
+
 func TestLogLinesCarryTheCallersTrace(t *testing.T) {
 	var out bytes.Buffer
 	ctx := withTrace(metadata.NewIncomingContext(t.Context(), metadata.Pairs("traceparent", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01")))

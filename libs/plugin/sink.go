@@ -16,9 +16,17 @@ type SinkTask interface {
 	// Put takes records, in the order of each partition. It may keep some to itself until it is asked for a Flush or PreCommit.
 	// It is called without any now and then. After a Retriable error it is called with the same records, any other fails the
 	// task. After a failure of the task records are put again, so that what was written may be written again.
-	Put(ctx context.Context, records []data.Record) error
+	Put(ctx context.Context, records []SinkRecord) error
 	// Stop is called last, after Close, and after a Start that failed, too.
 	Stop() error
+}
+
+// SinkRecord is a record of a topic.
+type SinkRecord struct {
+	// Record is as the connector's transforms have made it.
+	data.Record
+	// Original is the partition that it was read from. Whatever has to do with offsets goes by that, not by Topic and Partition.
+	Original TopicPartition
 }
 
 // PartitionFollower is a SinkTask that keeps something for each partition.
@@ -31,7 +39,7 @@ type PartitionFollower interface {
 
 // Flusher is a SinkTask whose Put may return before all is written.
 type Flusher interface {
-	// Flush returns when everything that was put is written. Offsets are those after what was put.
+	// Flush returns when everything that was put is written. Offsets are those after what was put, by original partitions.
 	Flush(ctx context.Context, offsets map[TopicPartition]int64) error
 }
 
@@ -80,13 +88,13 @@ var ErrNoReports = errors.New("the connector's configuration neither tolerates e
 // Report hands over a record that was put and cannot be written, at the latest before PreCommit or Flush returns for it. By the
 // configuration it is logged, goes to the dead letter queue, or fails the task. It returns an error when it cannot be
 // reported; the task then fails by returning that.
-func (c *SinkContext) Report(r *data.Record, fault error) error {
+func (c *SinkContext) Report(r *SinkRecord, fault error) error {
 	if !c.reports {
 		return errors.Join(fault, ErrNoReports)
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.wishes.errant = append(c.wishes.errant, errant{TopicPartition{r.Topic, r.Partition}, r.Offset, fault.Error()})
+	c.wishes.errant = append(c.wishes.errant, errant{r.Original, r.Offset, fault.Error()})
 	return nil
 }
 

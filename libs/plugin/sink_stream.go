@@ -4,12 +4,12 @@ import (
 	"context"
 	"errors"
 	"io"
+	"slices"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	"github.com/cauce-stream/cauce/libs/plugin/data"
 	"github.com/cauce-stream/cauce/libs/plugin/data/wire"
 	"github.com/cauce-stream/cauce/libs/plugin/pluginpb"
 )
@@ -19,7 +19,7 @@ type sinkRun struct {
 	task    SinkTask
 	context *SinkContext
 	decoder wire.Decoder
-	pieces  []data.Record // of a Put that goes on
+	pieces  []SinkRecord // of a Put that goes on
 }
 
 // Sink runs one task until its requests end.
@@ -58,7 +58,7 @@ func (r *sinkRun) serve(stream grpc.BidiStreamingServer[pluginpb.SinkRequest, pl
 			return err
 		}
 		if put := request.GetPut(); put != nil && put.More {
-			if err := r.take(put.Records); err != nil {
+			if err := r.take(put); err != nil {
 				return err
 			}
 			continue
@@ -74,15 +74,26 @@ func (r *sinkRun) serve(stream grpc.BidiStreamingServer[pluginpb.SinkRequest, pl
 }
 
 // take keeps a piece of a batch.
-func (r *sinkRun) take(encoded []byte) error {
-	records, err := r.decoder.Decode(encoded)
+func (r *sinkRun) take(put *pluginpb.Put) error {
+	records, err := r.decoder.Decode(put.Records)
 	if err != nil {
 		return status.Errorf(codes.InvalidArgument, "records to put: %v", err)
 	}
-	if r.pieces == nil {
-		r.pieces = records
-	} else {
-		r.pieces = append(r.pieces, records...)
+	if n := len(put.OriginalOf); n != 0 && n != len(records) {
+		return status.Errorf(codes.InvalidArgument, "%d records to put have the original partitions of %d", len(records), n)
+	}
+	r.pieces = slices.Grow(r.pieces, len(records))
+	for i, record := range records {
+		original := TopicPartition{record.Topic, record.Partition}
+		if len(put.OriginalOf) > 0 && put.OriginalOf[i] > 0 {
+			place := put.OriginalOf[i]
+			if int64(place) > int64(len(put.Originals)) {
+				return status.Errorf(codes.InvalidArgument, "a record is of original partition %d, and there are %d", place, len(put.Originals))
+			}
+			p := put.Originals[place-1]
+			original = TopicPartition{p.Topic, p.Partition}
+		}
+		r.pieces = append(r.pieces, SinkRecord{record, original})
 	}
 	return nil
 }
@@ -91,7 +102,7 @@ func (r *sinkRun) handle(ctx context.Context, request *pluginpb.SinkRequest, don
 	follower, follows := r.task.(PartitionFollower)
 	switch one := request.Request.(type) {
 	case *pluginpb.SinkRequest_Put:
-		if err := r.take(one.Put.Records); err != nil {
+		if err := r.take(one.Put); err != nil {
 			return err
 		}
 		records := r.pieces

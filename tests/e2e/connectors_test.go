@@ -16,7 +16,6 @@ import (
 	"testing"
 
 	"github.com/cauce-stream/cauce/libs/plugin"
-	"github.com/cauce-stream/cauce/libs/plugin/data"
 	"github.com/cauce-stream/cauce/libs/plugin/host"
 	"github.com/cauce-stream/cauce/libs/plugin/remote"
 )
@@ -33,7 +32,7 @@ type pipeline struct {
 	sink         *remote.SinkTask
 	victims      []int                      // the tasks' processes
 	offsets      map[string]json.RawMessage // of the source, stored together with its records
-	topic        []data.Record
+	topic        []plugin.SinkRecord
 	put          int // records that were put since the sink started
 	committed    int // records that the sink need not be put again
 	restarts     int
@@ -141,7 +140,7 @@ func (p *pipeline) read() {
 	}
 	for i, r := range batch.Records {
 		r.Partition, r.Offset = 0, int64(len(p.topic))
-		p.topic = append(p.topic, r)
+		p.topic = append(p.topic, plugin.SinkRecord{Record: r, Original: p.topicOfLines})
 		if partition, offset := batch.Position(i); offset != nil {
 			p.offsets[string(partition)] = offset
 		}

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cauce-stream/cauce/libs/plugin"
 	"github.com/cauce-stream/cauce/libs/plugin/data"
 	"github.com/cauce-stream/cauce/libs/plugin/pluginpb"
 	"github.com/cauce-stream/cauce/libs/plugin/remote"
@@ -145,8 +146,8 @@ func TestASinkThatCrashes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	record := func(mood string) []data.Record {
-		return []data.Record{data.NewRecord("moods", data.Value{}, data.Value{V: mood})}
+	record := func(mood string) []plugin.SinkRecord {
+		return []plugin.SinkRecord{{Record: data.NewRecord("moods", data.Value{}, data.Value{V: mood})}}
 	}
 	if _, err := task.Put(t.Context(), record("good")); err != nil {
 		t.Fatal(err)
@@ -335,9 +336,10 @@ func BenchmarkSinkHop(b *testing.B) {
 			if err != nil {
 				b.Fatal(err)
 			}
-			records := make([]data.Record, hop.records)
+			records := make([]plugin.SinkRecord, hop.records)
 			for i := range records {
-				records[i] = data.NewRecord("moods", data.Value{}, data.Value{V: []byte(strings.Repeat("x", hop.bytes))})
+				records[i].Record = data.NewRecord("moods", data.Value{}, data.Value{V: []byte(strings.Repeat("x", hop.bytes))})
+				records[i].Original = plugin.TopicPartition{Topic: records[i].Topic, Partition: records[i].Partition}
 			}
 			began, n := time.Now(), 0
 			for b.Loop() {

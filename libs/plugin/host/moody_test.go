@@ -110,7 +110,7 @@ type moodySinkTask struct{}
 
 func (moodySinkTask) Start(context.Context, *plugin.SinkContext, map[string]string) error { return nil }
 
-func (moodySinkTask) Put(_ context.Context, records []data.Record) error {
+func (moodySinkTask) Put(_ context.Context, records []plugin.SinkRecord) error {
 	for i := range records {
 		if mood, ok := records[i].Value.V.(string); ok {
 			fall(mood)

@@ -139,7 +139,7 @@ func (k *keeping) Close(_ context.Context, partitions []plugin.TopicPartition) e
 	return nil
 }
 
-func (k *keeping) Put(_ context.Context, records []data.Record) error {
+func (k *keeping) Put(_ context.Context, records []plugin.SinkRecord) error {
 	k.puts++
 	switch {
 	case k.puts == 1:

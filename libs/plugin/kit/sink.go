@@ -8,20 +8,21 @@ import (
 	"slices"
 
 	"github.com/cauce-stream/cauce/libs/plugin"
-	"github.com/cauce-stream/cauce/libs/plugin/data"
 	"github.com/cauce-stream/cauce/libs/plugin/remote"
 )
 
 // sample returns the records to put, their partitions, and the offsets after them.
-func (s *subject) sample() ([]data.Record, []plugin.TopicPartition, map[plugin.TopicPartition]int64) {
-	records := s.Records
-	if len(records) == 0 {
-		records = defaultRecords()
+func (s *subject) sample() ([]plugin.SinkRecord, []plugin.TopicPartition, map[plugin.TopicPartition]int64) {
+	plain := s.Records
+	if len(plain) == 0 {
+		plain = defaultRecords()
 	}
+	var records []plugin.SinkRecord
 	offsets := map[plugin.TopicPartition]int64{}
-	for _, r := range records {
+	for _, r := range plain {
 		p := plugin.TopicPartition{Topic: r.Topic, Partition: r.Partition}
 		offsets[p] = max(offsets[p], r.Offset+1)
+		records = append(records, plugin.SinkRecord{Record: r, Original: p})
 	}
 	return records, slices.Collect(maps.Keys(offsets)), offsets
 }
@@ -41,7 +42,7 @@ func (s *subject) withSink(ctx context.Context, use func(*remote.SinkTask) error
 }
 
 // putAll puts records until they are taken.
-func putAll(ctx context.Context, task *remote.SinkTask, records []data.Record) error {
+func putAll(ctx context.Context, task *remote.SinkTask, records []plugin.SinkRecord) error {
 	for {
 		_, err := task.Put(ctx, records)
 		var f *remote.Fault
@@ -60,7 +61,7 @@ func writes(ctx context.Context, s *subject) (string, error) {
 		if _, err := task.Open(ctx, partitions); err != nil {
 			return fmt.Errorf("opening: %w", err)
 		}
-		for _, batch := range [][]data.Record{records, nil, records} {
+		for _, batch := range [][]plugin.SinkRecord{records, nil, records} {
 			if err := putAll(ctx, task, batch); err != nil {
 				return err
 			}
@@ -93,9 +94,9 @@ func follows(ctx context.Context, s *subject) (string, error) {
 	err := s.withSink(ctx, func(task *remote.SinkTask) error {
 		for _, p := range partitions {
 			one := []plugin.TopicPartition{p}
-			var batch []data.Record
+			var batch []plugin.SinkRecord
 			for _, r := range records {
-				if r.Topic == p.Topic && r.Partition == p.Partition {
+				if r.Original == p {
 					batch = append(batch, r)
 				}
 			}

@@ -2331,7 +2331,12 @@ type Put struct {
 	// A RecordBatch, encoded.
 	Records []byte `protobuf:"bytes,1,opt,name=records,proto3" json:"records,omitempty"`
 	// The batch goes on in the next request, and is answered at its end.
-	More          bool `protobuf:"varint,2,opt,name=more,proto3" json:"more,omitempty"`
+	More bool `protobuf:"varint,2,opt,name=more,proto3" json:"more,omitempty"`
+	// Partitions that records were read from and that transforms have changed. Offsets and ErrantRecord go by these.
+	Originals []*TopicPartition `protobuf:"bytes,3,rep,name=originals,proto3" json:"originals,omitempty"`
+	// For each record one more than the place of its partition among the originals, 0 for one whose partition is unchanged;
+	// nothing when all are.
+	OriginalOf    []uint32 `protobuf:"varint,4,rep,packed,name=original_of,json=originalOf,proto3" json:"original_of,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2378,6 +2383,20 @@ func (x *Put) GetMore() bool {
 		return x.More
 	}
 	return false
+}
+
+func (x *Put) GetOriginals() []*TopicPartition {
+	if x != nil {
+		return x.Originals
+	}
+	return nil
+}
+
+func (x *Put) GetOriginalOf() []uint32 {
+	if x != nil {
+		return x.OriginalOf
+	}
+	return nil
 }
 
 // PreCommit asks which offsets may be committed. It has those of what was put.
@@ -2614,11 +2633,12 @@ func (x *SinkDone) GetCommit() bool {
 }
 
 type ErrantRecord struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Topic         string                 `protobuf:"bytes,1,opt,name=topic,proto3" json:"topic,omitempty"`
-	Partition     int32                  `protobuf:"varint,2,opt,name=partition,proto3" json:"partition,omitempty"`
-	Offset        int64                  `protobuf:"varint,3,opt,name=offset,proto3" json:"offset,omitempty"`
-	Fault         string                 `protobuf:"bytes,4,opt,name=fault,proto3" json:"fault,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Where it was read from.
+	Topic         string `protobuf:"bytes,1,opt,name=topic,proto3" json:"topic,omitempty"`
+	Partition     int32  `protobuf:"varint,2,opt,name=partition,proto3" json:"partition,omitempty"`
+	Offset        int64  `protobuf:"varint,3,opt,name=offset,proto3" json:"offset,omitempty"`
+	Fault         string `protobuf:"bytes,4,opt,name=fault,proto3" json:"fault,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2868,10 +2888,13 @@ const file_connector_proto_rawDesc = "" +
 	"Partitions\x12?\n" +
 	"\n" +
 	"partitions\x18\x01 \x03(\v2\x1f.cauce.plugin.v1.TopicPartitionR\n" +
-	"partitions\"3\n" +
+	"partitions\"\x93\x01\n" +
 	"\x03Put\x12\x18\n" +
 	"\arecords\x18\x01 \x01(\fR\arecords\x12\x12\n" +
-	"\x04more\x18\x02 \x01(\bR\x04more\"C\n" +
+	"\x04more\x18\x02 \x01(\bR\x04more\x12=\n" +
+	"\toriginals\x18\x03 \x03(\v2\x1f.cauce.plugin.v1.TopicPartitionR\toriginals\x12\x1f\n" +
+	"\voriginal_of\x18\x04 \x03(\rR\n" +
+	"originalOf\"C\n" +
 	"\tPreCommit\x126\n" +
 	"\aoffsets\x18\x01 \x03(\v2\x1c.cauce.plugin.v1.TopicOffsetR\aoffsets\"}\n" +
 	"\n" +
@@ -3006,34 +3029,35 @@ var file_connector_proto_depIdxs = []int32{
 	34, // 34: cauce.plugin.v1.SinkRequest.put:type_name -> cauce.plugin.v1.Put
 	35, // 35: cauce.plugin.v1.SinkRequest.pre_commit:type_name -> cauce.plugin.v1.PreCommit
 	31, // 36: cauce.plugin.v1.Partitions.partitions:type_name -> cauce.plugin.v1.TopicPartition
-	32, // 37: cauce.plugin.v1.PreCommit.offsets:type_name -> cauce.plugin.v1.TopicOffset
-	23, // 38: cauce.plugin.v1.SinkAnswer.started:type_name -> cauce.plugin.v1.Started
-	37, // 39: cauce.plugin.v1.SinkAnswer.done:type_name -> cauce.plugin.v1.SinkDone
-	1,  // 40: cauce.plugin.v1.SinkDone.fault:type_name -> cauce.plugin.v1.Fault
-	32, // 41: cauce.plugin.v1.SinkDone.offsets:type_name -> cauce.plugin.v1.TopicOffset
-	38, // 42: cauce.plugin.v1.SinkDone.errant:type_name -> cauce.plugin.v1.ErrantRecord
-	32, // 43: cauce.plugin.v1.SinkDone.seek:type_name -> cauce.plugin.v1.TopicOffset
-	31, // 44: cauce.plugin.v1.SinkDone.pause:type_name -> cauce.plugin.v1.TopicPartition
-	31, // 45: cauce.plugin.v1.SinkDone.resume:type_name -> cauce.plugin.v1.TopicPartition
-	2,  // 46: cauce.plugin.v1.Connector.Define:input_type -> cauce.plugin.v1.DefineRequest
-	6,  // 47: cauce.plugin.v1.Connector.Validate:input_type -> cauce.plugin.v1.ValidateRequest
-	9,  // 48: cauce.plugin.v1.Connector.TaskConfigs:input_type -> cauce.plugin.v1.TaskConfigsRequest
-	12, // 49: cauce.plugin.v1.Connector.AlterOffsets:input_type -> cauce.plugin.v1.AlterOffsetsRequest
-	15, // 50: cauce.plugin.v1.Connector.Watch:input_type -> cauce.plugin.v1.WatchRequest
-	18, // 51: cauce.plugin.v1.Connector.Source:input_type -> cauce.plugin.v1.SourceRequest
-	30, // 52: cauce.plugin.v1.Connector.Sink:input_type -> cauce.plugin.v1.SinkRequest
-	3,  // 53: cauce.plugin.v1.Connector.Define:output_type -> cauce.plugin.v1.DefineResponse
-	7,  // 54: cauce.plugin.v1.Connector.Validate:output_type -> cauce.plugin.v1.ValidateResponse
-	10, // 55: cauce.plugin.v1.Connector.TaskConfigs:output_type -> cauce.plugin.v1.TaskConfigsResponse
-	14, // 56: cauce.plugin.v1.Connector.AlterOffsets:output_type -> cauce.plugin.v1.AlterOffsetsResponse
-	16, // 57: cauce.plugin.v1.Connector.Watch:output_type -> cauce.plugin.v1.WatchEvent
-	22, // 58: cauce.plugin.v1.Connector.Source:output_type -> cauce.plugin.v1.SourceAnswer
-	36, // 59: cauce.plugin.v1.Connector.Sink:output_type -> cauce.plugin.v1.SinkAnswer
-	53, // [53:60] is the sub-list for method output_type
-	46, // [46:53] is the sub-list for method input_type
-	46, // [46:46] is the sub-list for extension type_name
-	46, // [46:46] is the sub-list for extension extendee
-	0,  // [0:46] is the sub-list for field type_name
+	31, // 37: cauce.plugin.v1.Put.originals:type_name -> cauce.plugin.v1.TopicPartition
+	32, // 38: cauce.plugin.v1.PreCommit.offsets:type_name -> cauce.plugin.v1.TopicOffset
+	23, // 39: cauce.plugin.v1.SinkAnswer.started:type_name -> cauce.plugin.v1.Started
+	37, // 40: cauce.plugin.v1.SinkAnswer.done:type_name -> cauce.plugin.v1.SinkDone
+	1,  // 41: cauce.plugin.v1.SinkDone.fault:type_name -> cauce.plugin.v1.Fault
+	32, // 42: cauce.plugin.v1.SinkDone.offsets:type_name -> cauce.plugin.v1.TopicOffset
+	38, // 43: cauce.plugin.v1.SinkDone.errant:type_name -> cauce.plugin.v1.ErrantRecord
+	32, // 44: cauce.plugin.v1.SinkDone.seek:type_name -> cauce.plugin.v1.TopicOffset
+	31, // 45: cauce.plugin.v1.SinkDone.pause:type_name -> cauce.plugin.v1.TopicPartition
+	31, // 46: cauce.plugin.v1.SinkDone.resume:type_name -> cauce.plugin.v1.TopicPartition
+	2,  // 47: cauce.plugin.v1.Connector.Define:input_type -> cauce.plugin.v1.DefineRequest
+	6,  // 48: cauce.plugin.v1.Connector.Validate:input_type -> cauce.plugin.v1.ValidateRequest
+	9,  // 49: cauce.plugin.v1.Connector.TaskConfigs:input_type -> cauce.plugin.v1.TaskConfigsRequest
+	12, // 50: cauce.plugin.v1.Connector.AlterOffsets:input_type -> cauce.plugin.v1.AlterOffsetsRequest
+	15, // 51: cauce.plugin.v1.Connector.Watch:input_type -> cauce.plugin.v1.WatchRequest
+	18, // 52: cauce.plugin.v1.Connector.Source:input_type -> cauce.plugin.v1.SourceRequest
+	30, // 53: cauce.plugin.v1.Connector.Sink:input_type -> cauce.plugin.v1.SinkRequest
+	3,  // 54: cauce.plugin.v1.Connector.Define:output_type -> cauce.plugin.v1.DefineResponse
+	7,  // 55: cauce.plugin.v1.Connector.Validate:output_type -> cauce.plugin.v1.ValidateResponse
+	10, // 56: cauce.plugin.v1.Connector.TaskConfigs:output_type -> cauce.plugin.v1.TaskConfigsResponse
+	14, // 57: cauce.plugin.v1.Connector.AlterOffsets:output_type -> cauce.plugin.v1.AlterOffsetsResponse
+	16, // 58: cauce.plugin.v1.Connector.Watch:output_type -> cauce.plugin.v1.WatchEvent
+	22, // 59: cauce.plugin.v1.Connector.Source:output_type -> cauce.plugin.v1.SourceAnswer
+	36, // 60: cauce.plugin.v1.Connector.Sink:output_type -> cauce.plugin.v1.SinkAnswer
+	54, // [54:61] is the sub-list for method output_type
+	47, // [47:54] is the sub-list for method input_type
+	47, // [47:47] is the sub-list for extension type_name
+	47, // [47:47] is the sub-list for extension extendee
+	0,  // [0:47] is the sub-list for field type_name
 }
 
 func init() { file_connector_proto_init() }

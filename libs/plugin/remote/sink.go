@@ -52,8 +52,7 @@ type SinkTask struct {
 	answers chan *pluginpb.SinkAnswer
 	done    chan struct{} // closed when the stream has ended
 	err     error         // why; valid when done is closed
-	encoder wire.Encoder
-	size    int // of the last piece: the next one is likely to be as large
+	encoder putEncoder
 
 	mu       sync.Mutex
 	stopping bool
@@ -178,7 +177,7 @@ func (t *SinkTask) Close(ctx context.Context, partitions []plugin.TopicPartition
 
 // Put has records written; there may be none. After a Fault that is retriable the same records are to be put again. After any
 // other error the task is over.
-func (t *SinkTask) Put(ctx context.Context, records []data.Record) (Wishes, error) {
+func (t *SinkTask) Put(ctx context.Context, records []plugin.SinkRecord) (Wishes, error) {
 	defer context.AfterFunc(ctx, t.cancel)()
 	var err error
 	for len(records) > pieceRecords && err == nil {
@@ -198,43 +197,77 @@ func (t *SinkTask) Put(ctx context.Context, records []data.Record) (Wishes, erro
 }
 
 // putPiece sends the last records of a batch and waits for its answer.
-func (t *SinkTask) putPiece(ctx context.Context, records []data.Record) (Wishes, error) {
-	encoded, err := t.encode(records)
+func (t *SinkTask) putPiece(ctx context.Context, records []plugin.SinkRecord) (Wishes, error) {
+	put, err := t.encoder.encode(records)
 	if err != nil {
 		return Wishes{}, err
 	}
-	if half := len(records) / 2; half > 0 && len(encoded) > pieceBytes {
+	if half := len(records) / 2; half > 0 && len(put.Records) > pieceBytes {
 		if err := t.sendPiece(records[:half]); err != nil {
 			return Wishes{}, err
 		}
 		return t.putPiece(ctx, records[half:])
 	}
-	_, w, err := t.do(ctx, &pluginpb.SinkRequest{Request: &pluginpb.SinkRequest_Put{Put: &pluginpb.Put{Records: encoded}}})
+	_, w, err := t.do(ctx, &pluginpb.SinkRequest{Request: &pluginpb.SinkRequest_Put{Put: put}})
 	return w, err
 }
 
 // sendPiece sends records of a batch that goes on.
-func (t *SinkTask) sendPiece(records []data.Record) error {
-	encoded, err := t.encode(records)
+func (t *SinkTask) sendPiece(records []plugin.SinkRecord) error {
+	put, err := t.encoder.encode(records)
 	if err != nil {
 		return err
 	}
-	if half := len(records) / 2; half > 0 && len(encoded) > pieceBytes {
+	if half := len(records) / 2; half > 0 && len(put.Records) > pieceBytes {
 		if err := t.sendPiece(records[:half]); err != nil {
 			return err
 		}
 		return t.sendPiece(records[half:])
 	}
-	return t.send(&pluginpb.SinkRequest{Request: &pluginpb.SinkRequest_Put{Put: &pluginpb.Put{Records: encoded, More: true}}})
+	put.More = true
+	return t.send(&pluginpb.SinkRequest{Request: &pluginpb.SinkRequest_Put{Put: put}})
 }
 
-func (t *SinkTask) encode(records []data.Record) ([]byte, error) {
-	encoded, err := t.encoder.Append(make([]byte, 0, t.size), records)
-	t.size = len(encoded)
-	if err == nil && len(records) == 1 && len(encoded) >= plugin.MaxRequestBytes-pieceBytes {
-		err = fmt.Errorf("a record of %d bytes is more than a message can have", len(encoded))
+// putEncoder keeps from one piece to the next what would be made anew for each.
+type putEncoder struct {
+	wire   wire.Encoder
+	plain  []data.Record
+	places map[plugin.TopicPartition]uint32
+	size   int // of the last piece: the next one is likely to be as large
+}
+
+func (e *putEncoder) encode(records []plugin.SinkRecord) (*pluginpb.Put, error) {
+	put := &pluginpb.Put{}
+	e.plain = e.plain[:0]
+	if e.places == nil {
+		e.places = map[plugin.TopicPartition]uint32{}
 	}
-	return encoded, err
+	defer func() { clear(e.plain) }() // they may be large
+	clear(e.places)
+	for i := range records {
+		r := &records[i]
+		e.plain = append(e.plain, r.Record)
+		if r.Original.Topic == r.Topic && r.Original.Partition == r.Partition {
+			continue
+		}
+		place := e.places[r.Original]
+		if place == 0 {
+			put.Originals = append(put.Originals, &pluginpb.TopicPartition{Topic: r.Original.Topic, Partition: r.Original.Partition})
+			place = uint32(len(put.Originals))
+			e.places[r.Original] = place
+		}
+		if put.OriginalOf == nil {
+			put.OriginalOf = make([]uint32, len(records))
+		}
+		put.OriginalOf[i] = place
+	}
+	var err error
+	put.Records, err = e.wire.Append(make([]byte, 0, e.size), e.plain)
+	e.size = len(put.Records)
+	if err == nil && len(records) == 1 && e.size >= plugin.MaxRequestBytes-pieceBytes {
+		err = fmt.Errorf("a record of %d bytes is more than a message can have", e.size)
+	}
+	return put, err
 }
 
 // PreCommit asks which offsets, of those after what was put, may be committed. After a Fault the task is to go on from the

@@ -3,6 +3,7 @@ package remote
 import (
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -17,7 +18,7 @@ import (
 // sink does what its test says.
 type sink struct {
 	context *plugin.SinkContext
-	put     func(ctx context.Context, records []data.Record) error
+	put     func(ctx context.Context, records []plugin.SinkRecord) error
 	events  events
 }
 
@@ -37,7 +38,9 @@ func (s *sink) Start(_ context.Context, c *plugin.SinkContext, config map[string
 	return nil
 }
 
-func (s *sink) Put(ctx context.Context, records []data.Record) error { return s.put(ctx, records) }
+func (s *sink) Put(ctx context.Context, records []plugin.SinkRecord) error {
+	return s.put(ctx, records)
+}
 
 func (s *sink) AlterOffsets(_ context.Context, _ map[string]string, offsets map[plugin.TopicPartition]int64) (bool, error) {
 	s.events.add("alter %v", offsets)
@@ -86,10 +89,12 @@ func (f flushing) Flush(_ context.Context, offsets map[plugin.TopicPartition]int
 
 var orders = plugin.TopicPartition{Topic: "orders", Partition: 2}
 
-func put(values ...any) []data.Record {
-	records := make([]data.Record, len(values))
+// put are records of a topic that transforms have given another name.
+func put(values ...any) []plugin.SinkRecord {
+	records := make([]plugin.SinkRecord, len(values))
 	for i, v := range values {
-		records[i] = data.Record{Topic: orders.Topic, Partition: orders.Partition, Offset: int64(i), TimestampMs: data.NoTimestamp, Value: data.Value{V: v}}
+		records[i] = plugin.SinkRecord{Original: orders,
+			Record: data.Record{Topic: "routed", Partition: orders.Partition, Offset: int64(i), TimestampMs: data.NoTimestamp, Value: data.Value{V: v}}}
 	}
 	return records
 }
@@ -106,7 +111,7 @@ func TestASinkTask(t *testing.T) {
 	if _, err := task.Open(t.Context(), []plugin.TopicPartition{orders}); err != nil {
 		t.Error(err)
 	}
-	s.put = func(_ context.Context, records []data.Record) error {
+	s.put = func(_ context.Context, records []plugin.SinkRecord) error {
 		s.events.add("put %v", records[1].Value.V)
 		s.context.Pause(orders, plugin.TopicPartition{Topic: "bills"})
 		s.context.Resume(orders)
@@ -147,14 +152,14 @@ func TestFaultsOfPuts(t *testing.T) {
 	}
 	faults := []error{plugin.Retriable(errors.New("busy")), nil, errors.New("the table is gone")}
 	for _, fault := range faults {
-		s.put = func(context.Context, []data.Record) error { return fault }
+		s.put = func(context.Context, []plugin.SinkRecord) error { return fault }
 		_, err := task.Put(t.Context(), put("a"))
 		var f *Fault
 		if fault == nil && err != nil || fault != nil && (!errors.As(err, &f) || f.Text != fault.Error() || f.Retriable != (f.Text == "busy")) {
 			t.Errorf("%v: %v", fault, err)
 		}
 	}
-	s.put = func(_ context.Context, records []data.Record) error {
+	s.put = func(_ context.Context, records []plugin.SinkRecord) error {
 		return s.context.Report(&records[0], errors.New("too long"))
 	}
 	if _, err := task.Put(t.Context(), put("a")); err == nil || !strings.Contains(err.Error(), "too long") || !strings.Contains(err.Error(), "tolerates") {
@@ -184,8 +189,11 @@ func TestLargePutsGoInPieces(t *testing.T) {
 	}
 	for _, values := range [][]any{many, {text, text, text, "last"}, {}} {
 		var got []any
-		s.put = func(_ context.Context, records []data.Record) error {
+		s.put = func(_ context.Context, records []plugin.SinkRecord) error {
 			for i := range records {
+				if records[i].Topic != "routed" || records[i].Original != orders {
+					return fmt.Errorf("record %d of %s was of %v", i, records[i].Topic, records[i].Original)
+				}
 				got = append(got, records[i].Value.V)
 			}
 			return nil
@@ -223,7 +231,7 @@ func TestASinkThatDoesNotStart(t *testing.T) {
 // TestAPutWithoutAnEnd is given up when its time is over.
 func TestAPutWithoutAnEnd(t *testing.T) {
 	putting := make(chan struct{})
-	s := &sink{put: func(ctx context.Context, _ []data.Record) error {
+	s := &sink{put: func(ctx context.Context, _ []plugin.SinkRecord) error {
 		close(putting)
 		<-ctx.Done()
 		return ctx.Err()

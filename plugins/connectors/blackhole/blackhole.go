@@ -6,7 +6,6 @@ import (
 
 	"github.com/cauce-stream/cauce/libs/plugin"
 	"github.com/cauce-stream/cauce/libs/plugin/configdef"
-	"github.com/cauce-stream/cauce/libs/plugin/data"
 )
 
 // Sink drops records.
@@ -35,5 +34,5 @@ func (Sink) NewSinkTask() plugin.SinkTask { return task{} }
 type task struct{}
 
 func (task) Start(context.Context, *plugin.SinkContext, map[string]string) error { return nil }
-func (task) Put(context.Context, []data.Record) error                            { return nil }
+func (task) Put(context.Context, []plugin.SinkRecord) error                      { return nil }
 func (task) Stop() error                                                         { return nil }

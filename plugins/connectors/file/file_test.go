@@ -151,8 +151,8 @@ func TestLinesAreAppended(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		records := []data.Record{data.NewRecord("t", data.Value{}, data.Value{V: "one"}), data.NewRecord("t", data.Value{}, data.Value{V: int64(2)})}
-		for _, batch := range [][]data.Record{records, nil} {
+		records := []plugin.SinkRecord{{Record: data.NewRecord("t", data.Value{}, data.Value{V: "one"})}, {Record: data.NewRecord("t", data.Value{}, data.Value{V: int64(2)})}}
+		for _, batch := range [][]plugin.SinkRecord{records, nil} {
 			if _, err := task.Put(t.Context(), batch); err != nil {
 				t.Fatal(err)
 			}

@@ -9,7 +9,6 @@ import (
 
 	"github.com/cauce-stream/cauce/libs/plugin"
 	"github.com/cauce-stream/cauce/libs/plugin/configdef"
-	"github.com/cauce-stream/cauce/libs/plugin/data"
 )
 
 var sinkDefinition = configdef.Definition{
@@ -79,7 +78,7 @@ func endsTorn(f *os.File) (bool, error) {
 }
 
 // Put appends all lines by one write, so that those of other tasks do not come between the parts of one.
-func (t *sinkTask) Put(_ context.Context, records []data.Record) error {
+func (t *sinkTask) Put(_ context.Context, records []plugin.SinkRecord) error {
 	lines := t.lines[:0]
 	for i := range records {
 		lines = append(appendText(lines, records[i].Value.V), '\n')
