@@ -18,7 +18,7 @@ func turns(_ context.Context, r *plugin.Request) (plugin.Response, error) {
 	for t := range r.Topics {
 		var subscribers []int
 		for m := range r.Members {
-			if slices.Contains(r.Members[m].Topics, t) {
+			if _, subscribes := slices.BinarySearch(r.Members[m].Topics, t); subscribes {
 				subscribers = append(subscribers, m)
 				answer[m] = append(answer[m], plugin.TopicPartitions{Topic: t})
 			}
