@@ -1,7 +1,10 @@
 package herder
 
 import (
+	"context"
 	"errors"
+	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/cauce-stream/cauce/services/connect/internal/configs"
@@ -65,5 +68,93 @@ func TestWhoIsToAnswer(t *testing.T) {
 	h.SetGroup(Group{Leader: true, Pending: true, Mine: map[work.Item]bool{task: true}})
 	if h.lead() == nil || h.own(task) == nil {
 		t.Error("changes are made while the group is to rebalance")
+	}
+}
+
+// topics are what a herder writes to, which follows it at once.
+type topics struct {
+	herder *Herder
+	next   int64
+	status []string
+}
+
+func lead(t *testing.T) *topics {
+	w := &topics{}
+	w.herder = New(Config{}, Deps{
+		WriteConfigs: func(_ context.Context, records []configs.Record) error {
+			for _, r := range records {
+				if _, err := w.herder.FollowConfig(w.next, r.Key, r.Value); err != nil {
+					t.Error(err)
+				}
+				w.next++
+			}
+			return nil
+		},
+		WriteStatus: func(_ context.Context, records []status.Record) error {
+			for _, r := range records {
+				w.status = append(w.status, fmt.Sprintf("%s %s", r.Key, r.Value))
+				if err := w.herder.FollowStatus(r.Key, r.Value); err != nil {
+					t.Error(err)
+				}
+			}
+			return nil
+		},
+	})
+	w.herder.SetGroup(Group{Leader: true})
+	return w
+}
+
+func TestSweep(t *testing.T) {
+	w := lead(t)
+	h, ctx := w.herder, t.Context()
+	running := status.Status{State: status.Running, WorkerID: "a:1"}
+	records := append([]configs.Record{configs.ConnectorRecord("kept", configs.Config{})}, configs.TaskRecords("kept", []configs.Config{{}})...)
+	if err := h.deps.WriteConfigs(ctx, records); err != nil {
+		t.Fatal(err)
+	}
+	err := h.deps.WriteStatus(ctx, []status.Record{
+		status.StatusRecord(work.Connector("kept"), running), status.StatusRecord(work.Item{Connector: "kept", Task: 0}, running), status.StatusRecord(work.Item{Connector: "kept", Task: 1}, running),
+		status.StatusRecord(work.Connector("gone"), running), status.TopicRecord(status.Topic{Name: "t", Connector: "kept"}), status.TopicRecord(status.Topic{Name: "t", Connector: "gone"}),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.status = nil
+	for range 2 {
+		if err := h.Sweep(ctx); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if want := []string{"status-connector-gone ", "status-task-kept-1 ", "status-topic-t:connector-gone "}; !slices.Equal(w.status, want) {
+		t.Errorf("swept %q", w.status)
+	}
+	h.SetGroup(Group{LeaderURL: "leader"})
+	var elsewhere *Elsewhere
+	if err := h.Sweep(ctx); !errors.As(err, &elsewhere) {
+		t.Errorf("another sweeps: %v", err)
+	}
+}
+
+func TestRotateKey(t *testing.T) {
+	w := lead(t)
+	made := 0
+	generate := func() ([]byte, error) { made++; return []byte{byte(made)}, nil }
+	for _, step := range []struct {
+		nowMs, ttlMs int64
+		algorithm    string
+		want         int
+	}{
+		{1000, 500, "HmacSHA256", 1}, {1499, 500, "HmacSHA256", 1}, {1500, 500, "HmacSHA256", 2}, {9000, 0, "HmacSHA256", 2}, {9000, 0, "HmacSHA512", 3},
+	} {
+		if err := w.herder.RotateKey(t.Context(), step.nowMs, step.ttlMs, step.algorithm, generate); err != nil {
+			t.Fatal(err)
+		}
+		if k := w.herder.SessionKey(); made != step.want || k.Algorithm != step.algorithm || int(k.Key[0]) != step.want {
+			t.Errorf("%+v: %d keys were made, the newest is %+v", step, made, k)
+		}
+	}
+	broken := func() ([]byte, error) { return nil, errors.New("no randomness") }
+	if err := w.herder.RotateKey(t.Context(), 1e6, 1, "HmacSHA512", broken); err == nil {
+		t.Error("a key of nothing")
 	}
 }

@@ -97,6 +97,9 @@ func (t *Table) Topics(connector string) []Topic {
 	return slices.SortedFunc(maps.Values(t.topics[connector]), func(a, b Topic) int { return strings.Compare(a.Name, b.Name) })
 }
 
+// Users are the connectors that have used a topic, sorted.
+func (t *Table) Users() []string { return slices.Sorted(maps.Keys(t.topics)) }
+
 // MayWrite says whether writing a status is safe: no other worker has written one in a later generation.
 func (t *Table) MayWrite(item work.Item, s Status) bool {
 	now, ok := t.Get(item)

@@ -138,6 +138,9 @@ func TestTopics(t *testing.T) {
 	if got := table.Topics("c-1"); !reflect.DeepEqual(got, []Topic{{"a", "c-1", 0, 5}, {"b", "c-1", 2, 7}}) {
 		t.Errorf("topics: %v", got)
 	}
+	if got := table.Users(); !reflect.DeepEqual(got, []string{"c-1", "d"}) {
+		t.Errorf("users: %v", got)
+	}
 	write(t, table, TopicRemovalRecord("c-1", "a"))
 	write(t, table, TopicRemovalRecord("c-1", "b"))
 	if got, other := table.Topics("c-1"), table.Topics("d"); got != nil || len(other) != 1 {
