@@ -36,6 +36,20 @@ func CPU(pid int) (float64, error) {
 	return float64(ticks) / ticksPerSecond, nil
 }
 
+// ResidentMiB is the memory of a process that is not swapped out (VmRSS of /proc/PID/status).
+func ResidentMiB(pid int) (float64, error) {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if err != nil {
+		return 0, err
+	}
+	_, rest, ok := strings.Cut(string(text), "\nVmRSS:")
+	if !ok {
+		return 0, fmt.Errorf("process %d has no resident memory", pid)
+	}
+	kib, err := strconv.ParseFloat(strings.Fields(rest)[0], 64)
+	return kib / 1024, err
+}
+
 // Sample is the waits of all requests of a kind. The zero value is an empty one.
 type Sample struct {
 	mu     sync.Mutex
