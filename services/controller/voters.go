@@ -34,12 +34,13 @@ func (r *reign) addVoter(req *kmsg.AddRaftVoterRequest) (kmsg.Response, error) {
 }
 
 // removeVoter answers RemoveRaftVoter, key 81, version 0 (KIP-853). One that is no voter counts as removed: the request may
-// be the second of its kind, see addVoter.
+// be the second of its kind, see addVoter. A directory id of zeros is that of any disk.
 func (r *reign) removeVoter(req *kmsg.RemoveRaftVoterRequest) (kmsg.Response, error) {
 	resp := req.ResponseKind().(*kmsg.RemoveRaftVoterResponse)
 	err := r.ofThisCluster(req.ClusterID)
 	if err == nil {
-		err = r.s.quorum.Remove(context.Background(), req.VoterID)
+		disk := binary.BigEndian.Uint32(req.VoterDirectoryID[12:])
+		err = r.s.quorum.Remove(context.Background(), req.VoterID, disk)
 	}
 	if errors.Is(err, quorum.ErrNotMember) {
 		err = nil

@@ -24,7 +24,15 @@ func (b *breaker) replaceController(ctx context.Context, s schedule.Step) error 
 		b.note("%s: another one is not over", s.Fault)
 		return nil
 	}
-	active := b.active(ctx)
+	askCtx, cancel := context.WithTimeout(ctx, askTimeout)
+	quorum, err := b.quorum(askCtx)
+	cancel()
+	if err != nil {
+		b.replacing.Unlock()
+		b.note("%s: nobody tells who votes: %v", s.Fault, err)
+		return nil
+	}
+	active := quorum.LeaderID
 	nodes, release := b.take(1, slices.DeleteFunc(slices.Clone(b.controllers), func(id int32) bool { return id == active })...)
 	defer release()
 	if len(nodes) == 0 {
@@ -33,6 +41,12 @@ func (b *breaker) replaceController(ctx context.Context, s schedule.Step) error 
 		return nil
 	}
 	id := nodes[0]
+	var lost [16]byte // its disk
+	for _, v := range quorum.CurrentVoters {
+		if v.ReplicaID == id {
+			lost = v.ReplicaDirectoryID
+		}
+	}
 	b.note("%s of %d", s.Fault, id)
 	if err := b.on(ctx, "kill", nodes); err != nil {
 		return err
@@ -46,7 +60,7 @@ func (b *breaker) replaceController(ctx context.Context, s schedule.Step) error 
 		return err
 	}
 	began := time.Now()
-	if err := retry.Until(ctx, convergeTimeout, func(ctx context.Context) error { return b.removeVoter(ctx, id) }); err != nil {
+	if err := retry.Until(ctx, convergeTimeout, func(ctx context.Context) error { return b.removeVoter(ctx, id, lost) }); err != nil {
 		return fmt.Errorf("removing voter %d: %w", id, err)
 	}
 	if err := retry.Until(ctx, convergeTimeout, func(ctx context.Context) error { return b.addVoter(ctx, id) }); err != nil {
@@ -57,11 +71,12 @@ func (b *breaker) replaceController(ctx context.Context, s schedule.Step) error 
 	return nil
 }
 
-func (b *breaker) removeVoter(ctx context.Context, id int32) error {
+// removeVoter names the disk, as a request that is given up may still be done when the next one is a member.
+func (b *breaker) removeVoter(ctx context.Context, id int32, disk [16]byte) error {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
 	request := kmsg.NewPtrRemoveRaftVoterRequest()
-	request.VoterID = id
+	request.VoterID, request.VoterDirectoryID = id, disk
 	response, err := request.RequestWith(ctx, b.client)
 	if err != nil {
 		return err

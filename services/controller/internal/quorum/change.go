@@ -72,18 +72,19 @@ func (q *Quorum) add(node int32, disk uint32) error {
 	return q.change(raftpb.ConfChangeType_ConfChangeAddLearnerNode, c.member)
 }
 
-// Remove takes a node out of the group.
-func (q *Quorum) Remove(ctx context.Context, node int32) (err error) {
-	doErr := q.do(ctx, func() { err = q.remove(node) })
+// Remove takes a node out of the group. Of a disk other than 0 it must be the one that the node is a member with; otherwise the
+// node is none: a request that comes late removes nobody who was added since.
+func (q *Quorum) Remove(ctx context.Context, node int32, disk uint32) (err error) {
+	doErr := q.do(ctx, func() { err = q.remove(node, disk) })
 	return errors.Join(doErr, err)
 }
 
-func (q *Quorum) remove(node int32) error {
+func (q *Quorum) remove(node int32, disk uint32) error {
 	if q.leadership.Claim == 0 {
 		return ErrNotLeader
 	}
 	all := members(q.conf)
-	i := slices.IndexFunc(all, func(m uint64) bool { return nodeID(m) == node })
+	i := slices.IndexFunc(all, func(m uint64) bool { return nodeID(m) == node && (disk == 0 || disk == diskOf(m)) })
 	if i < 0 {
 		return fmt.Errorf("%w: controller %d", ErrNotMember, node)
 	}

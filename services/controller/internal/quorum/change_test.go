@@ -86,7 +86,7 @@ func TestVoterThatLostItsDisk(t *testing.T) {
 		t.Fatal("it takes part although it lost its disk")
 	default:
 	}
-	if err := leader.Remove(t.Context(), node); err != nil {
+	if err := leader.Remove(t.Context(), node, 0); err != nil {
 		t.Fatal(err)
 	}
 	leader.await(leads) // again: the change ended the claim
@@ -96,6 +96,9 @@ func TestVoterThatLostItsDisk(t *testing.T) {
 	eventually(t, "adding it", func() error { return leader.Add(t.Context(), node, 0) })
 	back := <-opened
 	eventually(t, "it votes", func() error { return isVoter(t, leader, node, before) })
+	if err := leader.Remove(t.Context(), node, before); !errors.Is(err, ErrNotMember) {
+		t.Errorf("removing it with the disk that it had: %v", err)
+	}
 	more := numbered("more", 10)
 	if err := leader.propose(more...)(); err != nil {
 		t.Fatal(err)
@@ -120,7 +123,7 @@ func TestVoterThatLostItsDisk(t *testing.T) {
 func remove(t *testing.T, leader voter, node int32) {
 	t.Helper()
 	eventually(t, "removing it", func() error {
-		if err := leader.Remove(t.Context(), node); err != nil && !errors.Is(err, ErrNotMember) {
+		if err := leader.Remove(t.Context(), node, 0); err != nil && !errors.Is(err, ErrNotMember) {
 			return err
 		}
 		return nil
@@ -211,6 +214,31 @@ func TestLearnerThatLostItsDisk(t *testing.T) {
 	eventually(t, "it votes", func() error { return isVoter(t, leader, node, 0) })
 }
 
+// TestMemberThatLearnedNothingWaitsAgain has a controller that was taken out before it learned anything, and runs without the log of a
+// group, ask to be added.
+func TestMemberThatLearnedNothingWaitsAgain(t *testing.T) {
+	voters := runAll(t, trio(t))
+	leader := leaderOf(voters...)
+	lost := others(voters, leader)[0]
+	node := lost.cfg.ID
+	lost.stop()
+	if err := os.RemoveAll(lost.cfg.Dir); err != nil {
+		t.Fatal(err)
+	}
+	remove(t, leader, node)
+	_, err := drawDisk(lost.cfg.Dir)
+	if err := errors.Join(err, bootstrap(lost.cfg, nil, zap.NewNop())); err != nil {
+		t.Fatal(err)
+	}
+	back := run(t, lost.cfg)
+	eventually(t, "adding it", func() error { return leader.Add(t.Context(), node, 0) })
+	eventually(t, "it votes", func() error { return isVoter(t, leader, node, 0) })
+	if err := leader.propose("all three")(); err != nil {
+		t.Fatal(err)
+	}
+	back.awaitEntries([]string{"all three"})
+}
+
 // TestGroupIsFoundedByAllOnly has two of three wait for the third, and the third wait for nobody that lost its disk.
 func TestGroupIsFoundedByAllOnly(t *testing.T) {
 	cfgs := trio(t)
@@ -271,18 +299,18 @@ func TestGrowAndShrink(t *testing.T) {
 		v.awaitEntries(want)
 		equal(t, v.snapshot(), want)
 	}
-	if err := leader.Remove(t.Context(), leader.cfg.ID); !errors.Is(err, ErrUnsafe) {
+	if err := leader.Remove(t.Context(), leader.cfg.ID, 0); !errors.Is(err, ErrUnsafe) {
 		t.Errorf("removing the leader: %v", err)
 	}
-	if err := leader.Remove(t.Context(), 77); !errors.Is(err, ErrNotMember) {
+	if err := leader.Remove(t.Context(), 77, 0); !errors.Is(err, ErrNotMember) {
 		t.Errorf("removing a stranger: %v", err)
 	}
-	if err := joined[1].Remove(t.Context(), 2); !errors.Is(err, ErrNotLeader) {
+	if err := joined[1].Remove(t.Context(), 2, 0); !errors.Is(err, ErrNotLeader) {
 		t.Errorf("removing through a follower: %v", err)
 	}
 	for _, v := range joined[1:] {
 		eventually(t, "removing", func() error {
-			if err := leader.Remove(t.Context(), v.cfg.ID); err != nil && !errors.Is(err, ErrNotMember) {
+			if err := leader.Remove(t.Context(), v.cfg.ID, 0); err != nil && !errors.Is(err, ErrNotMember) {
 				return err
 			}
 			s, err := leader.Status(t.Context())
@@ -314,12 +342,12 @@ func TestRemovalThatWouldStopTheQuorum(t *testing.T) {
 				return errors.New("the one that is down still counts as there")
 			}
 		}
-		if err := leader.Remove(t.Context(), rest[1].cfg.ID); !errors.Is(err, ErrUnsafe) {
+		if err := leader.Remove(t.Context(), rest[1].cfg.ID, 0); !errors.Is(err, ErrUnsafe) {
 			t.Errorf("removing: %v", err)
 		}
 		return nil
 	})
-	if err := leader.Remove(t.Context(), rest[0].cfg.ID); err != nil {
+	if err := leader.Remove(t.Context(), rest[0].cfg.ID, 0); err != nil {
 		t.Errorf("removing the one that is down: %v", err)
 	}
 }

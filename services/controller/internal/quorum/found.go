@@ -74,6 +74,25 @@ func found(ctx context.Context, cfg Config, self uint64, log *zap.Logger) (found
 	}
 }
 
+// announceInterval is shorter than a candidacy.
+const announceInterval = time.Second
+
+// announce goes on asking the others, and by that to be added, while this member has the log of no group: it may have been taken out
+// again before it learned anything.
+func (q *Quorum) announce(ctx context.Context) {
+	ticker := time.NewTicker(announceInterval)
+	defer ticker.Stop()
+	client := &http.Client{Timeout: askTimeout, Transport: &http.Transport{DisableKeepAlives: true}}
+	for len(*q.members.Load()) == 0 {
+		select {
+		case <-ticker.C:
+		case <-ctx.Done():
+			return
+		}
+		askAll(ctx, client, q.cfg, q.self, q.log)
+	}
+}
+
 // askAll asks each of the others once. It is done when there is a group with this member in it, or can be one of founders.
 func askAll(ctx context.Context, client *http.Client, cfg Config, self uint64, log *zap.Logger) (founders []uint64, outside, done bool) {
 	founders = []uint64{self}

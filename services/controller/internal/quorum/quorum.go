@@ -311,6 +311,11 @@ func (q *Quorum) Run(ctx context.Context) error {
 	if q.peers != nil {
 		peersFailed = q.peers.failed
 	}
+	announceCtx, cancel := context.WithCancel(ctx)
+	var announced sync.WaitGroup
+	announced.Go(func() { q.announce(announceCtx) })
+	defer announced.Wait()
+	defer cancel()
 	ended := ctx.Done()
 	var handOver <-chan time.Time // not nil once ctx has ended
 	for {

@@ -28,7 +28,7 @@ A controller that lost its disk is removed first, then added.`,
 		Example: "  cauce quorum add 104",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return change(cmd.Context(), s, args[0], func(id int32) kmsg.Request {
+			return change(cmd.Context(), s, args[0], func(id int32, _ quorum) kmsg.Request {
 				request := kmsg.NewPtrAddRaftVoterRequest()
 				request.VoterID, request.TimeoutMillis = id, int32(s.Timeout.Milliseconds())
 				return request
@@ -45,9 +45,13 @@ func remove(s *session.Session) *cobra.Command {
 		Example: "  cauce quorum remove 103",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return change(cmd.Context(), s, args[0], func(id int32) kmsg.Request {
+			return change(cmd.Context(), s, args[0], func(id int32, now quorum) kmsg.Request {
 				request := kmsg.NewPtrRemoveRaftVoterRequest()
 				request.VoterID = id
+				// So that a request that is late takes out nobody who was added since.
+				if i := slices.IndexFunc(now.Replicas, func(r replica) bool { return r.ID == id }); i >= 0 {
+					request.VoterDirectoryID = now.Replicas[i].directory
+				}
 				return request
 			}, false)
 		},
@@ -55,7 +59,7 @@ func remove(s *session.Session) *cobra.Command {
 }
 
 // change sends a request about a node and waits until the node votes, or does not.
-func change(ctx context.Context, s *session.Session, node string, request func(int32) kmsg.Request, votes bool) error {
+func change(ctx context.Context, s *session.Session, node string, request func(int32, quorum) kmsg.Request, votes bool) error {
 	id, err := strconv.ParseInt(node, 10, 32)
 	if err != nil || id < 0 {
 		return exit.Usagef("%q is not the id of a node", node)
@@ -67,7 +71,11 @@ func change(ctx context.Context, s *session.Session, node string, request func(i
 	defer client.Close()
 	ctx, cancel := s.Bounded(ctx)
 	defer cancel()
-	response, err := client.Request(ctx, request(int32(id)))
+	now, err := load(ctx, client)
+	if err != nil {
+		return err
+	}
+	response, err := client.Request(ctx, request(int32(id), now))
 	if err != nil {
 		return fmt.Errorf("controller %d: %w", id, exit.Answer(err, ""))
 	}

@@ -46,6 +46,7 @@ type replica struct {
 	LastFetch    int64  `json:"last_fetch"`     // milliseconds since 1970
 	LastCaughtUp int64  `json:"last_caught_up"` // milliseconds since 1970
 	Address      string `json:"address,omitempty"`
+	directory    [16]byte
 }
 
 func status(s *session.Session) *cobra.Command {
@@ -127,7 +128,7 @@ func read(response *kmsg.DescribeQuorumResponse) quorum {
 		for _, s := range states {
 			r := replica{
 				ID: s.ReplicaID, Role: role, LogEnd: s.LogEndOffset, Lag: -1,
-				LastFetch: s.LastFetchTimestamp, LastCaughtUp: s.LastCaughtUpTimestamp, Address: addresses[s.ReplicaID],
+				LastFetch: s.LastFetchTimestamp, LastCaughtUp: s.LastCaughtUpTimestamp, Address: addresses[s.ReplicaID], directory: s.ReplicaDirectoryID,
 			}
 			if r.ID == q.Leader && role == voter {
 				r.Role = leader
