@@ -145,9 +145,11 @@ func (h *Host) attempt(ctx context.Context, key offerKey, began time.Time, invok
 		f.succeeded()
 		return outcomeOK, nil
 	}
-	if waited := asked.Sub(began); errors.Is(ctx.Err(), context.DeadlineExceeded) && waited > time.Since(asked) {
+	// The plugin is told the deadline, and its answer that it has passed may come before ctx ends here.
+	timedOut := errors.Is(ctx.Err(), context.DeadlineExceeded) || status.Code(err) == codes.DeadlineExceeded
+	if waited := asked.Sub(began); timedOut && waited > time.Since(asked) {
 		// It had too little of the time to be taken for one that hangs: were it replaced, the next call would have no more.
-		return outcomeTimeout, fmt.Errorf("no answer in time, of which its start took %v: %w", waited.Round(time.Millisecond), ctx.Err())
+		return outcomeTimeout, fmt.Errorf("no answer in time, of which its start took %v: %w", waited.Round(time.Millisecond), context.DeadlineExceeded)
 	}
 	return h.judge(ctx, f, p, err)
 }
