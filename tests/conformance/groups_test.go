@@ -38,6 +38,7 @@ type groupClient struct {
 	static   bool     // has group.instance.id
 	sticks   bool     // ends with its instance id still taken in the consumer protocol, so that Kafka refuses its next process
 	seek     bool     // can seek while it is a member
+	late     bool     // tells what it owns by way of another process
 	program  func(*testing.T) (env []string, program string, args []string)
 }
 
@@ -55,7 +56,7 @@ func groupClients(t *testing.T) []groupClient {
 		{name: "kafkajs", classic: []string{"-"}, seek: true, program: nodeMember},
 		{name: "sarama", classic: []string{"range"}, static: true, program: goMember("sarama", "")},
 		{name: "kafka-go", classic: []string{"range"}, program: goMember("kafka-go", "")},
-		{name: "kcat", classic: []string{"range"}, static: true, program: goMember("kcat", kcat)},
+		{name: "kcat", classic: []string{"range"}, static: true, late: true, program: goMember("kcat", kcat)},
 	}
 }
 
@@ -134,7 +135,7 @@ type scenario struct {
 
 func newScenario(t *testing.T, s *server.Server, c groupClient, protocol, strategy string) *scenario {
 	t.Helper()
-	g, err := group.New()
+	g, err := group.New(c.late)
 	if err != nil {
 		t.Fatal(err)
 	}

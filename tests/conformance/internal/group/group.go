@@ -20,17 +20,26 @@ import (
 )
 
 // Group is the members of one group that reads one topic. All of them write into one pipe, so what they tell is seen in
-// the order in which it happened, as long as it is told before the coordinator can hear of it.
+// the order in which it happened, as long as it is told before the coordinator can hear of it. Members whose lines another
+// process translates tell late: of a partition that the next owner has already, the one before has to tell later that it gave it up.
 type Group struct {
+	late  bool
 	write *os.File
 	ended chan struct{} // closed when the pipe was read to its end
 
 	mu      sync.Mutex
 	members map[string]*Member
 	owner   map[int32]string
+	owed    map[owed]bool           // of members that tell late
 	read    map[int32]map[int64]int // how often each offset of each partition was read
 	faults  []string
 	changed chan struct{} // closed and replaced with every change
+}
+
+// owed is a partition that another member has, and of which this one has not told yet that it gave it up.
+type owed struct {
+	partition int32
+	member    string
 }
 
 // Member is one process of the group. Its fields that the pipe changes are guarded by the group.
@@ -48,14 +57,14 @@ type Member struct {
 	left       bool
 }
 
-// New returns a group without members.
-func New() (*Group, error) {
+// New returns a group without members; late says whether they tell late.
+func New(late bool) (*Group, error) {
 	r, w, err := os.Pipe()
 	if err != nil {
 		return nil, err
 	}
 	g := &Group{
-		write: w, ended: make(chan struct{}), members: map[string]*Member{},
+		late: late, owed: map[owed]bool{}, write: w, ended: make(chan struct{}), members: map[string]*Member{},
 		owner: map[int32]string{}, read: map[int32]map[int64]int{}, changed: make(chan struct{}),
 	}
 	go g.follow(r)
@@ -94,6 +103,9 @@ func (g *Group) Close() error {
 	<-g.ended
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	for o := range g.owed {
+		g.faults = append(g.faults, fmt.Sprintf("partition %d was assigned to another, and %s never gave it up", o.partition, o.member))
+	}
 	if len(g.faults) > 0 {
 		return fmt.Errorf("%s", strings.Join(g.faults, "\n"))
 	}
@@ -144,6 +156,7 @@ func (g *Group) take(m *Member, event string, words []string) {
 	case "left", "dead":
 		m.left = true
 		maps.DeleteFunc(g.owner, func(_ int32, owner string) bool { return owner == m.name })
+		maps.DeleteFunc(g.owed, func(o owed, _ bool) bool { return o.member == m.name })
 	default:
 		g.faults = append(g.faults, fmt.Sprintf("%s said %s", m.name, event))
 	}
@@ -151,7 +164,11 @@ func (g *Group) take(m *Member, event string, words []string) {
 
 func (g *Group) assign(m *Member, partitions []int64) {
 	for _, p := range partitions {
-		if owner := g.owner[int32(p)]; owner != "" && owner != m.name {
+		switch owner := g.owner[int32(p)]; {
+		case owner == "" || owner == m.name:
+		case g.late:
+			g.owed[owed{int32(p), owner}] = true
+		default:
 			g.faults = append(g.faults, fmt.Sprintf("partition %d was assigned to %s while %s had it", p, m.name, owner))
 		}
 		g.owner[int32(p)] = m.name
@@ -164,7 +181,9 @@ func (g *Group) assign(m *Member, partitions []int64) {
 func (g *Group) release(m *Member, partitions []int64) {
 	for _, p := range partitions {
 		m.revoked = append(m.revoked, int32(p))
-		if g.owner[int32(p)] == m.name {
+		if o := (owed{int32(p), m.name}); g.owed[o] {
+			delete(g.owed, o)
+		} else if g.owner[int32(p)] == m.name {
 			delete(g.owner, int32(p))
 		}
 	}
