@@ -84,6 +84,10 @@ func (f *fake) down() {
 		s.Close()
 	}
 	f.subs = nil
+	// Or the next request may still go to one of them.
+	if err := f.conn.Flush(context.Background()); err != nil {
+		f.t.Error(err)
+	}
 }
 
 // commit adds a batch and pushes it.

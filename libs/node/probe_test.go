@@ -1,11 +1,13 @@
 package node
 
 import (
+	"errors"
 	"net"
 	"testing"
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/cauce-stream/cauce/libs/bus"
 	"github.com/cauce-stream/cauce/libs/bus/controlpb"
 	"github.com/cauce-stream/cauce/libs/metadata"
 	"github.com/cauce-stream/cauce/libs/metadata/metadatapb"
@@ -34,9 +36,7 @@ func TestProbe(t *testing.T) {
 	if err := r.node.AwaitOffset(t.Context(), epoch); err != nil {
 		t.Fatal(err)
 	}
-	if ok, err := r.fake.conn.Present(t.Context(), controlpb.ProcessName(r.node.incarnation)); err != nil || !ok {
-		t.Errorf("present: %v, %v", ok, err)
-	}
+	awaitPresence(t, r, true)
 	for _, c := range []struct {
 		name             string
 		id               int32
@@ -52,6 +52,9 @@ func TestProbe(t *testing.T) {
 	} {
 		req := &controlpb.ProbeRequest{NodeId: c.id, NodeEpoch: c.epoch}
 		resp, err := controlpb.Probe.At(4).Call(t.Context(), r.fake.conn, req)
+		for errors.Is(err, bus.ErrNoResponder) && t.Context().Err() == nil { // its subscription is not in force yet
+			resp, err = controlpb.Probe.At(4).Call(t.Context(), r.fake.conn, req)
+		}
 		if want := (&controlpb.ProbeResponse{Refused: c.refused, Reached: c.reached}); err != nil || !proto.Equal(resp, want) {
 			t.Errorf("%s: %v, %v; want %v", c.name, resp, err, want)
 		}
@@ -59,8 +62,20 @@ func TestProbe(t *testing.T) {
 	if err := r.end(); err != nil {
 		t.Error(err)
 	}
-	if ok, err := r.fake.conn.Present(t.Context(), controlpb.ProcessName(r.node.incarnation)); err != nil || ok {
-		t.Errorf("present after its end: %v, %v", ok, err)
+	awaitPresence(t, r, false)
+}
+
+// awaitPresence waits until the bus knows whether the node's process is there. It learns of beginnings and ends a little later.
+func awaitPresence(t *testing.T, r *rig, want bool) {
+	t.Helper()
+	for t.Context().Err() == nil {
+		ok, err := r.fake.conn.Present(t.Context(), controlpb.ProcessName(r.node.incarnation))
+		if err == nil && ok == want {
+			return
+		}
+		if err != nil && !errors.Is(err, bus.ErrTimeout) { // what was asked just before the end nobody answers
+			t.Fatalf("presence: %v", err)
+		}
 	}
 }
 
