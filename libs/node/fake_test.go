@@ -55,6 +55,7 @@ func newFake(t *testing.T, s *bus.Server) *fake {
 
 // up serves the active controller's endpoints, and pushes that there is one.
 func (f *fake) up() {
+	f.flush()
 	f.t.Helper()
 	serve(f, controlpb.Register, f.register)
 	serve(f, controlpb.Heartbeat, f.heartbeat)
@@ -84,7 +85,11 @@ func (f *fake) down() {
 		s.Close()
 	}
 	f.subs = nil
-	// Or the next request may still go to one of them.
+	f.flush()
+}
+
+// flush waits until the bus knows which subscriptions were closed, or the next request may still go to one of them.
+func (f *fake) flush() {
 	if err := f.conn.Flush(context.Background()); err != nil {
 		f.t.Error(err)
 	}
