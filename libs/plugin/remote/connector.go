@@ -63,6 +63,22 @@ func (p Process) explain(err error) error {
 	return p.Explain(err)
 }
 
+// errStopped is what calls of a task get that was stopped as it was asked to.
+var errStopped = errors.New("the task has stopped")
+
+// ended is why the calls of a task fail whose stream has ended with err; wanted says whether that was asked for.
+func (p Process) ended(err error, wanted bool) error {
+	switch {
+	case errors.Is(err, io.EOF) && wanted:
+		return errStopped
+	case errors.Is(err, io.EOF):
+		return errors.New("it has ended its stream")
+	case !wanted:
+		return p.explain(err)
+	}
+	return err
+}
+
 func (p Process) end() {
 	if p.End != nil {
 		p.End()

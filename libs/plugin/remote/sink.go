@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"sync"
 	"time"
 
@@ -103,15 +102,7 @@ func (t *SinkTask) readAnswers() {
 	t.mu.Lock()
 	wanted := t.stopping
 	t.mu.Unlock()
-	switch {
-	case errors.Is(err, io.EOF) && wanted:
-		err = errStopped
-	case errors.Is(err, io.EOF):
-		err = errors.New("it has ended its stream")
-	case !wanted:
-		err = t.process.explain(err)
-	}
-	t.err = err
+	t.err = t.process.ended(err, wanted)
 	t.cancel()
 	close(t.done)
 }

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"sync"
 
 	"google.golang.org/grpc"
@@ -163,22 +162,11 @@ func (t *SourceTask) readAnswers(ctx context.Context) {
 	t.mu.Lock()
 	wanted := t.stopping
 	t.mu.Unlock()
-	switch {
-	case errors.Is(err, io.EOF) && wanted:
-		err = errStopped
-	case errors.Is(err, io.EOF):
-		err = errors.New("it has ended its stream")
-	case !wanted:
-		err = t.process.explain(err)
-	}
-	t.err = err
+	t.err = t.process.ended(err, wanted)
 	t.cancel()
 	t.questions.Wait()
 	close(t.done)
 }
-
-// errStopped is what calls of a task get that was stopped as it was asked to.
-var errStopped = errors.New("the task has stopped")
 
 func (t *SourceTask) take(ctx context.Context, answer *pluginpb.SourceAnswer) error {
 	switch a := answer.Answer.(type) {

@@ -14,7 +14,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/cauce-stream/cauce/libs/kafka/client"
-	"github.com/cauce-stream/cauce/tests/bench/internal/measure"
+	"github.com/cauce-stream/cauce/tests/measure"
 )
 
 // retryPause is before a request that could not be served yet is tried again.

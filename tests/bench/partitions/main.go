@@ -16,8 +16,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
 
-	"github.com/cauce-stream/cauce/tests/bench/internal/measure"
 	"github.com/cauce-stream/cauce/tests/localcluster"
+	"github.com/cauce-stream/cauce/tests/measure"
 	"github.com/cauce-stream/cauce/tests/retry"
 )
 

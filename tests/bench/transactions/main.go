@@ -17,7 +17,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 
-	"github.com/cauce-stream/cauce/tests/bench/internal/measure"
+	"github.com/cauce-stream/cauce/tests/measure"
 )
 
 const warmUp = 5 * time.Second

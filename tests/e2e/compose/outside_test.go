@@ -107,12 +107,7 @@ func demo(t *testing.T) {
 	compose(t, append([]string{"up", "--detach", "--no-build", "--no-recreate", "--wait"}, services...)...)
 	defer func() { compose(t, append([]string{"stop"}, services...)...) }()
 	eventually(t, "a trace has spans of shop, billing and warehouse", func(ctx context.Context) error {
-		var answer struct {
-			Data []struct {
-				TraceID   string
-				Processes map[string]struct{ ServiceName string }
-			}
-		}
+		var answer struct{ Data []jaegerTrace }
 		if err := getJSON(ctx, jaeger+"/api/traces?service=warehouse&limit=20", &answer); err != nil {
 			return err
 		}

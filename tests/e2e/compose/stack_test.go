@@ -13,12 +13,12 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
-	"strconv"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 
+	"github.com/cauce-stream/cauce/tests/measure"
 	"github.com/cauce-stream/cauce/tests/retry"
 )
 
@@ -188,21 +188,11 @@ func getJSON(ctx context.Context, url string, into any) error {
 // memory is the resident memory of a container's process in MiB.
 func memory(t *testing.T, service string) float64 {
 	t.Helper()
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", inspect(t, container(t, service)).Pid))
+	mib, err := measure.ResidentMiB(inspect(t, container(t, service)).Pid)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("%s: %v", service, err)
 	}
-	for line := range strings.Lines(string(text)) {
-		if value, ok := strings.CutPrefix(line, "VmRSS:"); ok {
-			kB, err := strconv.ParseFloat(strings.Fields(value)[0], 64)
-			if err != nil {
-				t.Fatal(err)
-			}
-			return kB / 1024
-		}
-	}
-	t.Fatalf("%s has no resident memory", service)
-	return 0
+	return mib
 }
 
 // cacheDir is where the scripts keep what they build.

@@ -177,6 +177,7 @@ func (c *clientTrace) await(t *testing.T, check func(*jaegerTrace) error) {
 
 // jaegerTrace is a trace as Jaeger's query API tells it.
 type jaegerTrace struct {
+	TraceID   string
 	Spans     []jaegerSpan
 	Processes map[string]struct {
 		ServiceName string
