@@ -14,12 +14,12 @@ import (
 // TestDocumentedKeysAreRead compares what docs/configuration.md says has an
 // effect with what the code reads: a key is read when its name stands in the
 // code of a library, service or program, or when a topic or group key that
-// follows it or is limited by it does. The keys of Connect's workers are others, be their names the same.
+// follows it or is limited by it does. The keys of Connect's workers and connectors are others, be their names the same.
 func TestDocumentedKeysAreRead(t *testing.T) {
 	literals := map[string]bool{}
 	for _, f := range source(t).goFiles {
 		if f.test || f.folder() == "libs/kafka/configkeys" && f.path != "libs/kafka/configkeys/identity.go" || strings.HasPrefix(f.path, "tests/") ||
-			f.folder() == "services/connect/internal/workerconfig" {
+			strings.HasPrefix(f.path, "services/connect/internal/") {
 			continue
 		}
 		ast.Inspect(f.ast, func(n ast.Node) bool {
