@@ -9,6 +9,7 @@ import (
 	"github.com/cauce-stream/cauce/libs/plugin/configdef"
 	"github.com/cauce-stream/cauce/services/connect/internal/herder"
 	"github.com/cauce-stream/cauce/services/connect/internal/javaregex"
+	"github.com/cauce-stream/cauce/services/connect/internal/topiccreation"
 )
 
 // faults collects what is wrong, beside what the definitions have found.
@@ -66,6 +67,9 @@ func (w Worker) checkVersion(f *faults, key, what, version string, config map[st
 }
 
 func (w Worker) checkSource(f *faults, c Connector, config map[string]string) {
+	if w.Config.Bool("topic.creation.enable") {
+		f.found = append(f.found, topiccreation.Check(config)...)
+	}
 	asked := !slices.ContainsFunc(c.Values, func(v configdef.Value) bool { return len(v.Errors) > 0 })
 	if strings.EqualFold(strings.TrimSpace(config[exactlyOnceKey]), "required") {
 		if w.Config.String("exactly.once.source.support") != "enabled" {

@@ -12,6 +12,7 @@ import (
 	"github.com/cauce-stream/cauce/services/connect/internal/converter"
 	"github.com/cauce-stream/cauce/services/connect/internal/herder"
 	"github.com/cauce-stream/cauce/services/connect/internal/predicate"
+	"github.com/cauce-stream/cauce/services/connect/internal/topiccreation"
 	"github.com/cauce-stream/cauce/services/connect/internal/transform"
 	"github.com/cauce-stream/cauce/services/connect/internal/workerconfig"
 )
@@ -50,7 +51,7 @@ func Definition(c Connector) configdef.Definition {
 // Validate returns all that there is to say of a configuration, by key: common keys, those of transforms and predicates, the connector's own,
 // properties of clients, and those of converters that the configuration names.
 func (w Worker) Validate(c Connector, config map[string]string) *herder.Validation {
-	d := slices.Concat(w.withDefaults(commonKeys(c)), w.stageKeys(config))
+	d := slices.Concat(w.withDefaults(commonKeys(c)), w.creationKeys(c.Type, config), w.stageKeys(config))
 	v := &herder.Validation{Name: c.Class, Definition: d, Values: d.Validate(config)}
 	addPlugin(v, c)
 	for i := range v.Definition {
@@ -86,6 +87,14 @@ func addPlugin(v *herder.Validation, c Connector) {
 		value.Errors = slices.Concat(v.Values[i].Errors, value.Errors)
 		v.Values[i] = value
 	}
+}
+
+// creationKeys are those of the groups of topics that a configuration names. Where the worker creates no topics they mean nothing.
+func (w Worker) creationKeys(of herder.Type, config map[string]string) configdef.Definition {
+	if of != herder.Source || !w.Config.Bool("topic.creation.enable") {
+		return nil
+	}
+	return topiccreation.Definition(config)[1:] // the first is a source's anyway
 }
 
 // withDefaults has the definition show what the worker does where the configuration says nothing.

@@ -302,6 +302,26 @@ func TestSource(t *testing.T) {
 	}
 }
 
+func TestTopicCreation(t *testing.T) {
+	good := map[string]string{
+		"connector.class": "FileStreamSource", "name": "a", "topic": "t", "topic.creation.groups": "big", "topic.creation.default.partitions": "1",
+		"topic.creation.default.replication.factor": "1", "topic.creation.big.include": "b.*", "topic.creation.big.partitions": "9", "admin.override.request.timeout.ms": "5",
+	}
+	for _, test := range []struct{ key, value, words string }{
+		{"topic.creation.big.partitions", "7", ""},
+		{"topic.creation.big.partitions", "0", "a positive number"},
+		{"topic.creation.big.include", "(", "topic.creation.big.include is"},
+		{"topic.creation.default.partitions", "x", "integer"},
+		{"admin.override.request.timeout.ms", "7", ""},
+	} {
+		check(t, worker(t, nil), file, with(good, test.key, test.value), test.key, test.words)
+	}
+	off := worker(t, map[string]string{"topic.creation.enable": "false"})
+	if _, ok := fault(off.Validate(file(good), with(good, "topic.creation.big.partitions", "0")), "topic.creation.big.partitions"); ok {
+		t.Error("a worker that creates no topics speaks of them")
+	}
+}
+
 func TestSink(t *testing.T) {
 	good := map[string]string{"connector.class": "FileStreamSink", "name": "a", "topics": "t,u"}
 	w := worker(t, map[string]string{"group.id": "connect-x"})

@@ -5,6 +5,7 @@ import (
 
 	"github.com/cauce-stream/cauce/libs/plugin/configdef"
 	"github.com/cauce-stream/cauce/services/connect/internal/herder"
+	"github.com/cauce-stream/cauce/services/connect/internal/topiccreation"
 )
 
 // The keys that something is checked of beyond the definition.
@@ -19,8 +20,6 @@ const (
 	exactlyOnceKey  = "exactly.once.support"
 	boundaryKey     = "transaction.boundary"
 	offsetsTopicKey = "offsets.storage.topic"
-	creationGroups  = "topic.creation.groups"
-	creationPrefix  = "topic.creation."
 	versionSuffix   = ".plugin.version"
 )
 
@@ -30,7 +29,6 @@ const (
 	transformsGroup  = "Transforms"
 	predicatesGroup  = "Predicates"
 	errorsGroup      = "Error Handling"
-	creationGroup    = "Topic Creation"
 	exactlyOnceGroup = "Exactly Once Support"
 	offsetsGroup     = "offsets.topic"
 )
@@ -39,7 +37,7 @@ const (
 func commonKeys(c Connector) configdef.Definition {
 	d := slices.Concat(everyKeys, sinkKeys)
 	if c.Type == herder.Source {
-		d = slices.Concat(everyKeys, sourceKeys)
+		d = slices.Concat(everyKeys, topiccreation.Definition(nil), sourceKeys)
 	}
 	if k := d.Find(versionKey); c.Version != "" {
 		k.Default, k.Recommended = &c.Version, []string{c.Version}
@@ -141,7 +139,7 @@ var sinkKeys = configdef.Definition{
 	},
 	{
 		Name: "errors.deadletterqueue.topic.replication.factor", Type: configdef.Short, Default: new("3"), Importance: configdef.Medium, Group: errorsGroup, Order: 7, Width: configdef.MediumWidth,
-		DisplayName: "Dead Letter Queue Topic Replication Factor", Doc: "How many replicas that topic gets when it is created; -1 for the brokers' default.",
+		DisplayName: "Dead Letter Queue Topic Replication Factor", Doc: "How many replicas that topic gets when it is created; -1 for the brokers' default.", Valid: configdef.Rule{Min: new(-1.0)},
 	},
 	{
 		Name: "errors.deadletterqueue.context.headers.enable", Type: configdef.Boolean, Default: new("false"), Importance: configdef.Medium, Group: errorsGroup, Order: 8, Width: configdef.MediumWidth,
@@ -150,10 +148,6 @@ var sinkKeys = configdef.Definition{
 }
 
 var sourceKeys = configdef.Definition{
-	{
-		Name: creationGroups, Type: configdef.List, Default: new(""), Importance: configdef.Low, Group: creationGroup, Order: 1, Width: configdef.LongWidth, DisplayName: "Topic Creation Groups",
-		Doc: "Names for groups of topics that are created with other properties than those of topic.creation.default.",
-	},
 	{
 		Name: exactlyOnceKey, Type: configdef.String, Default: new("requested"), Importance: configdef.Medium, Group: exactlyOnceGroup, Order: 2, Width: configdef.ShortWidth, DisplayName: "Exactly once support",
 		Doc: "With required the configuration is refused unless the worker and the connector can deliver each record exactly once.", Valid: configdef.Rule{OneOf: []string{"requested", "required"}, IgnoreCase: true},

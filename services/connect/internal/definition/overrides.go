@@ -7,6 +7,7 @@ import (
 
 	"github.com/cauce-stream/cauce/libs/plugin/configdef"
 	"github.com/cauce-stream/cauce/services/connect/internal/herder"
+	"github.com/cauce-stream/cauce/services/connect/internal/topiccreation"
 )
 
 // What begins so in a connector's configuration are properties of its clients.
@@ -72,7 +73,7 @@ func clients(of herder.Type, config map[string]string) []string {
 	switch deadLetters := strings.TrimSpace(config[deadLetterKey]) != ""; {
 	case of == herder.Source && separate:
 		return []string{producerOverride, adminOverride, consumerOverride}
-	case of == herder.Source && len(below(config, creationPrefix)) > 0:
+	case of == herder.Source && topiccreation.Used(config):
 		return []string{producerOverride, adminOverride}
 	case of == herder.Source:
 		return []string{producerOverride}
