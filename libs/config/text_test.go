@@ -1,0 +1,17 @@
+package config
+
+import (
+	"maps"
+	"strings"
+	"testing"
+)
+
+func TestParseProperties(t *testing.T) {
+	got, err := ParseProperties("# a comment\na=1\nb : two \\\n  more\nc\\=d = \\u00e9\na=2\n")
+	if want := map[string]string{"a": "2", "b": "two more", "c=d": "é"}; err != nil || !maps.Equal(got, want) {
+		t.Errorf("%q, %v", got, err)
+	}
+	if _, err := ParseProperties("a=1\nb=\\u00g"); err == nil || !strings.Contains(err.Error(), "line 2: b") {
+		t.Error(err)
+	}
+}
