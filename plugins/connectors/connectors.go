@@ -6,9 +6,10 @@ import (
 	"github.com/cauce-stream/cauce/plugins/connectors/blackhole"
 	"github.com/cauce-stream/cauce/plugins/connectors/file"
 	"github.com/cauce-stream/cauce/plugins/connectors/generator"
+	"github.com/cauce-stream/cauce/plugins/connectors/httpapi"
 )
 
 // All returns them, in the order in which they are shown.
 func All() []plugin.Plugin {
-	return []plugin.Plugin{file.Source{}, file.Sink{}, generator.Source{}, blackhole.Sink{}}
+	return []plugin.Plugin{file.Source{}, file.Sink{}, generator.Source{}, blackhole.Sink{}, httpapi.Sink{}}
 }
