@@ -165,38 +165,45 @@ func TestSubmitted(t *testing.T) {
 	if p == q || s.Partition(Map{"f": "a"}) != p {
 		t.Fatal("partitions are mixed up")
 	}
-	at := func(n int64) Map { return Map{"at": n} }
+	at := func(n int) json.RawMessage { return fmt.Appendf(nil, `{"at":%d}`, n) }
+	take := func(what string, want ...Entry) []Entry {
+		t.Helper()
+		got, err := s.Take()
+		if err != nil || !reflect.DeepEqual(got, want) {
+			t.Errorf("%s: %v, %v, want %v", what, got, err, want)
+		}
+		return got
+	}
 	first, second, third := s.Submit(p, at(1)), s.Submit(p, at(2)), s.Submit(p, at(3))
 	other := s.Submit(q, at(7))
 	s.Ack(second)
 	s.Ack(third)
-	if got := s.Take(); got != nil {
-		t.Errorf("with the first one missing: %v", got)
+	take("with the first one missing")
+	if s.Unacked() != 2 || s.Held() != 4 {
+		t.Errorf("%d are open, %d are held", s.Unacked(), s.Held())
 	}
 	s.Ack(first)
 	s.Ack(other)
-	want := []Entry{{Map{"f": "a"}, at(3)}, {Map{"f": "b"}, at(7)}}
-	got := s.Take()
-	if !reflect.DeepEqual(got, want) || s.Unacked() != 0 {
-		t.Errorf("got %v, %d are open", got, s.Unacked())
+	got := take("with all", Entry{Map{"f": "a"}, Map{"at": int64(3)}}, Entry{Map{"f": "b"}, Map{"at": int64(7)}})
+	if s.Unacked() != 0 || s.Held() != 0 {
+		t.Errorf("%d are open, %d are held", s.Unacked(), s.Held())
 	}
-	if again := s.Take(); again != nil {
-		t.Errorf("taken twice: %v", again)
-	}
+	take("again")
 	newer := s.Submit(q, at(8))
 	s.Ack(newer)
 	s.Return(got)
-	want[1].Offset = at(8)
-	if got := s.Take(); !reflect.DeepEqual(got, want) {
-		t.Errorf("after what could not be stored: %v", got)
-	}
+	take("after what could not be stored", Entry{Map{"f": "a"}, Map{"at": int64(3)}}, Entry{Map{"f": "b"}, Map{"at": int64(8)}})
 	a, b, c := s.Submit(p, at(4)), s.Submit(p, at(5)), s.Submit(p, nil)
 	s.Ack(a)
 	s.Cancel(b)
 	s.Ack(c)
-	if got := s.Take(); !reflect.DeepEqual(got, []Entry{{Map{"f": "a"}, at(4)}}) {
-		t.Errorf("after one that was not sent: %v", got)
+	take("after one that was not sent", Entry{Map{"f": "a"}, Map{"at": int64(4)}})
+	s.Ack(s.Submit(p, at(6)))
+	s.Ack(s.Submit(q, json.RawMessage(`{"at":[]}`)))
+	if got, err := s.Take(); len(got) != 1 || err == nil || !strings.Contains(err.Error(), `offset {"at":[]} of partition {"f":"b"}: field "at"`) {
+		t.Errorf("with an offset that is none: %v, %v", got, err)
 	}
+	take("after that")
 }
 
 func TestSinks(t *testing.T) {
@@ -270,7 +277,7 @@ func FuzzApply(f *testing.F) {
 
 func TestSubmittedAllocatesNothing(t *testing.T) {
 	s := NewSubmitted()
-	p, offset := s.Partition(Map{"f": "a"}), Map{"at": int64(1)}
+	p, offset := s.Partition(Map{"f": "a"}), json.RawMessage(`{"at":1}`)
 	if n := testing.AllocsPerRun(100, func() {
 		var inFlight [64]Submission
 		for i := range inFlight {
@@ -288,7 +295,7 @@ func TestSubmittedAllocatesNothing(t *testing.T) {
 func BenchmarkSubmitted(b *testing.B) {
 	s := NewSubmitted()
 	p := s.Partition(Map{"f": "a"})
-	offset := Map{"at": int64(1)}
+	offset := json.RawMessage(`{"at":1}`)
 	b.ReportAllocs()
 	var inFlight [1000]Submission
 	for i := range inFlight {
