@@ -117,6 +117,20 @@ func (s *source) await(t *testing.T, what string, good func(told []string) bool)
 	}
 }
 
+// eventually waits for what nothing tells of.
+func eventually(t *testing.T, what string, good func() bool) {
+	t.Helper()
+	ticker := time.NewTicker(time.Millisecond)
+	defer ticker.Stop()
+	for over := time.After(patience); !good(); {
+		select {
+		case <-ticker.C:
+		case <-over:
+			t.Fatalf("%s: in vain", what)
+		}
+	}
+}
+
 func has(lines ...string) func([]string) bool {
 	return func(told []string) bool {
 		return !slices.ContainsFunc(lines, func(line string) bool { return !slices.Contains(told, line) })
