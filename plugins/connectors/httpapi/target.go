@@ -82,3 +82,12 @@ func (t target) expand(value func(name string) (string, error)) (string, error) 
 
 // escapes are what stands in a configuration for characters that it cannot have.
 var escapes = strings.NewReplacer(`\\`, `\`, `\n`, "\n", `\r`, "\r", `\t`, "\t")
+
+// withParameter adds a parameter to a URL.
+func withParameter(to, name, value string) string {
+	separator := "?"
+	if strings.Contains(to, "?") {
+		separator = "&"
+	}
+	return to + separator + url.QueryEscape(name) + "=" + url.QueryEscape(value)
+}
