@@ -13,6 +13,7 @@ import (
 	"github.com/cauce-stream/cauce/cmd/cauce/internal/cli/bench"
 	"github.com/cauce-stream/cauce/cmd/cauce/internal/cli/cluster"
 	"github.com/cauce-stream/cauce/cmd/cauce/internal/cli/configs"
+	"github.com/cauce-stream/cauce/cmd/cauce/internal/cli/connector"
 	"github.com/cauce-stream/cauce/cmd/cauce/internal/cli/consume"
 	"github.com/cauce-stream/cauce/cmd/cauce/internal/cli/exit"
 	"github.com/cauce-stream/cauce/cmd/cauce/internal/cli/group"
@@ -74,7 +75,7 @@ func newRoot(s *session.Session) *cobra.Command {
 	root.SetErr(s.Err)
 	root.SetUsageTemplate(usageTemplate)
 	addGroup(root, "Topics and records", topic.Command(s), produce.Command(s), consume.Command(s), bench.Command(s))
-	addGroup(root, "Cluster", cluster.Command(s), node.Command(s), partition.Command(s), quorum.Command(s), group.Command(s), txn.Command(s), configs.Command(s), top.Command(s), trace.Command(s))
+	addGroup(root, "Cluster", cluster.Command(s), node.Command(s), partition.Command(s), quorum.Command(s), group.Command(s), txn.Command(s), connector.Command(s), configs.Command(s), top.Command(s), trace.Command(s))
 	addGroup(root, "Server", dev.Command(s), plugins.Command(s), logfiles.Command(s))
 	root.AddCommand(versionCommand(s))
 	root.InitDefaultHelpCmd()

@@ -16,8 +16,8 @@ import (
 
 var rewrite = flag.Bool("rewrite", false, "write what the commands print into testdata instead of comparing")
 
-// TestScripts runs the command lines in testdata/*.txt, each file against a fake cluster of its own,
-// and compares what they print. A step is
+// TestScripts runs the command lines in testdata/*.txt, each file against a fake cluster and a fake Connect worker of its
+// own, $CLUSTER and $CONNECT, and compares what they print. A step is
 //
 //	$ cauce ARGS…        single quotes group
 //	< a line of stdin
@@ -34,7 +34,7 @@ func TestScripts(t *testing.T) {
 	for _, file := range files {
 		t.Run(strings.TrimSuffix(filepath.Base(file), ".txt"), func(t *testing.T) {
 			t.Parallel()
-			cluster := newCluster(t)
+			variables := strings.NewReplacer("$CLUSTER", newCluster(t), "$CONNECT", newConnect(t))
 			content, err := os.ReadFile(file)
 			if err != nil {
 				t.Fatal(err)
@@ -42,7 +42,7 @@ func TestScripts(t *testing.T) {
 			var got strings.Builder
 			for block := range strings.SplitSeq(strings.TrimSpace(string(content)), "\n\n") {
 				step := parseStep(block)
-				got.WriteString(step.run(t, cluster))
+				got.WriteString(step.run(t, variables))
 				got.WriteString("\n")
 			}
 			text := strings.TrimSpace(got.String()) + "\n"
@@ -88,7 +88,7 @@ func parseStep(block string) step {
 	return s
 }
 
-func (s step) run(t *testing.T, cluster string) string {
+func (s step) run(t *testing.T, variables *strings.Replacer) string {
 	var b strings.Builder
 	for _, comment := range s.comments {
 		fmt.Fprintln(&b, comment)
@@ -99,7 +99,7 @@ func (s step) run(t *testing.T, cluster string) string {
 		fmt.Fprintln(&b, strings.TrimSpace("< "+line))
 		stdin += line + "\n"
 	}
-	out, errs, code := execute(t, stdin, split(strings.ReplaceAll(s.command, "$CLUSTER", cluster))...)
+	out, errs, code := execute(t, stdin, split(variables.Replace(s.command))...)
 	b.WriteString(settle(out))
 	for line := range strings.SplitSeq(strings.TrimSuffix(settle(errs), "\n"), "\n") {
 		if line != "" {
