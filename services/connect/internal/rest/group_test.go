@@ -14,10 +14,13 @@ import (
 
 	"github.com/cauce-stream/cauce/libs/plugin/configdef"
 	"github.com/cauce-stream/cauce/services/connect/internal/configs"
+	"github.com/cauce-stream/cauce/services/connect/internal/definition"
 	"github.com/cauce-stream/cauce/services/connect/internal/herder"
+	"github.com/cauce-stream/cauce/services/connect/internal/jvmtest"
 	"github.com/cauce-stream/cauce/services/connect/internal/offsets"
 	"github.com/cauce-stream/cauce/services/connect/internal/status"
 	"github.com/cauce-stream/cauce/services/connect/internal/work"
+	"github.com/cauce-stream/cauce/services/connect/internal/workerconfig"
 )
 
 // group is some workers that share topics in memory. The first leads. What workers would do about what they read is done by settle, so that a test
@@ -209,7 +212,11 @@ const (
 )
 
 func plugins() []Plugin {
-	return []Plugin{{fileSink, "sink", "4.3.1"}, {fileSource, "source", "4.3.1"}, {"org.apache.kafka.connect.transforms.Filter", "transformation", "4.3.1"}}
+	all := []Plugin{{fileSink, "sink", "4.3.1"}, {fileSource, "source", "4.3.1"}}
+	for _, p := range plain.Plugins() {
+		all = append(all, Plugin(p))
+	}
+	return all
 }
 
 func typeOf(c configs.Config) herder.Type {
@@ -222,34 +229,48 @@ func typeOf(c configs.Config) herder.Type {
 	return herder.Unknown
 }
 
-var least, batchSize = 1.0, "2000"
-
-var definitions = map[herder.Type]configdef.Definition{
+// keys are those of the file connectors.
+var keys = map[herder.Type]configdef.Definition{
 	herder.Source: {
-		{Name: "name", Type: configdef.String, Required: true, Importance: configdef.High, Doc: "d", Group: "Common", Order: 1, Width: configdef.MediumWidth, DisplayName: "Connector name", Valid: configdef.Rule{NonEmpty: true}},
-		{Name: "tasks.max", Type: configdef.Int, Importance: configdef.High, Doc: "d", Group: "Common", Order: 4, Width: configdef.ShortWidth, DisplayName: "Tasks max", Default: new("1"), Valid: configdef.Rule{Min: &least}},
-		{Name: "transforms", Type: configdef.List, Importance: configdef.Low, Doc: "d", Group: "Transforms", Order: 12, Width: configdef.LongWidth, DisplayName: "Transforms", Default: new("")},
 		{Name: "file", Type: configdef.String, Importance: configdef.High, Doc: "d"},
 		{Name: "topic", Type: configdef.String, Required: true, Importance: configdef.High, Doc: "d"},
-		{Name: "batch.size", Type: configdef.Int, Importance: configdef.Low, Doc: "d", Default: &batchSize},
+		{Name: "batch.size", Type: configdef.Int, Importance: configdef.Low, Doc: "d", Default: new("2000")},
 	},
-	herder.Sink: {
-		{Name: "name", Type: configdef.String, Required: true, Importance: configdef.High, Doc: "d", Group: "Common", Valid: configdef.Rule{NonEmpty: true}},
-		{Name: "topics", Type: configdef.List, Required: true, Importance: configdef.High, Doc: "d"},
-	},
+	herder.Sink: {{Name: "file", Type: configdef.String, Importance: configdef.High, Doc: "d"}},
+}
+
+// plain is a worker with converters as the recorded one has them.
+var plain = func() definition.Worker {
+	const converter = "org.apache.kafka.connect.json.JsonConverter"
+	c, err := workerconfig.Parse(map[string]string{
+		"group.id": jvmtest.Group, "key.converter": converter, "value.converter": converter, "exactly.once.source.support": "enabled",
+		"config.storage.topic": jvmtest.ConfigTopic, "offset.storage.topic": jvmtest.OffsetTopic, "status.storage.topic": jvmtest.StatusTopic,
+	}, "worker.properties")
+	if err != nil {
+		panic(err)
+	}
+	return definition.Worker{Config: c, Version: "4.3.1"}
+}()
+
+func connector(class string) (definition.Connector, bool) {
+	of := typeOf(configs.Config{"connector.class": class})
+	return definition.Connector{Class: class, Type: of, Version: "4.3.1", Keys: keys[of]}, of != herder.Unknown
 }
 
 func pluginConfig(name string) (configdef.Definition, bool) {
-	d, ok := definitions[typeOf(configs.Config{"connector.class": name})]
-	return d, ok
+	if c, ok := connector(name); ok {
+		return definition.Definition(c), true
+	}
+	return definition.Find(name)
 }
 
-func validate(_ context.Context, c configs.Config) (*herder.Validation, error) {
-	d, ok := pluginConfig(c["connector.class"])
+func validate(_ context.Context, config configs.Config) (*herder.Validation, error) {
+	c, ok := connector(config["connector.class"])
 	if !ok {
-		return nil, fmt.Errorf("%w: there is no connector %q", herder.ErrInvalid, c["connector.class"])
+		return nil, fmt.Errorf("%w: there is no connector %q", herder.ErrInvalid, config["connector.class"])
 	}
-	return &herder.Validation{Name: c["connector.class"], Groups: []string{"Common"}, Definition: d, Values: d.Validate(c)}, nil
+	c.Values = c.Keys.Validate(config)
+	return plain.Validate(c, config), nil
 }
 
 // taskConfigs are what the file connectors make of a configuration.
