@@ -3,7 +3,9 @@ package sourcetask
 import (
 	"context"
 	"errors"
+	"net"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -113,6 +115,31 @@ func TestBrokersThatComeBack(t *testing.T) {
 		s.await(t, "the end", has("stored 0-300", "stored 1-300", "stored 2-300"))
 		r.stop()
 	}
+}
+
+// TestABrokerRestarts has the only broker go while records are produced, and come back with what it had.
+func TestABrokerRestarts(t *testing.T) {
+	folder := t.TempDir()
+	w := newWorld(t, kfake.DataDir(folder), kfake.SyncWrites())
+	s := counting("orders", 3, 3000, 10)
+	r := w.start(s, nil)
+	eventually(t, "some records", func() bool { return r.metrics.Written.Load() > 100 })
+	_, port, err := net.SplitHostPort(w.brokers[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.cluster.Close()
+	number, err := strconv.Atoi(port)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if w.cluster, err = kfake.NewCluster(kfake.NumBrokers(1), kfake.Ports(number), kfake.DataDir(folder), kfake.SyncWrites()); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(w.cluster.Close)
+	s.await(t, "all records", has("stored 0-3000", "stored 1-3000", "stored 2-3000"))
+	r.stop()
+	w.numbers("orders", 3, 3000, true)
 }
 
 // TestTheProcessEnds has the connector's stream end while the task is paused, and while it polls.

@@ -139,6 +139,31 @@ func TestOffsetsThatCannotBeStored(t *testing.T) {
 	r.stop()
 }
 
+// TestNothingIsStoredBeyondARecordThatFails has records after one that cannot be produced be stored, which the next task repeats.
+func TestNothingIsStoredBeyondARecordThatFails(t *testing.T) {
+	w := newWorld(t)
+	s := counting("orders", 1, 10, 10)
+	poll := s.poll
+	s.poll = func(ctx context.Context) ([]plugin.SourceRecord, error) {
+		records, err := poll(ctx)
+		if len(records) > 5 {
+			records[5].Partition = 99
+		}
+		return records, err
+	}
+	r := w.start(s, nil)
+	if err := r.end(); err == nil || !strings.Contains(err.Error(), "record for orders-99") {
+		t.Errorf("%v", err)
+	}
+	if written := r.metrics.Written.Load(); w.at(0) != 5 || written != 9 {
+		t.Errorf("stored up to %d, %d were written", w.at(0), written)
+	}
+	w.start(counting("orders", 1, 10, 10), nil)
+	if got := texts(w.consume("orders", 9+5)[0]); got[9] != "0-6" || got[13] != "0-10" {
+		t.Errorf("after that: %q", got)
+	}
+}
+
 // TestAcksOutOfOrder has the first record of a partition answered last: until then no offset is stored.
 func TestAcksOutOfOrder(t *testing.T) {
 	w := newWorld(t, kfake.NumBrokers(2))

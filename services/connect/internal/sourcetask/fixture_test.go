@@ -118,7 +118,7 @@ func (s *source) await(t *testing.T, what string, good func(told []string) bool)
 }
 
 // eventually waits for what nothing tells of.
-func eventually(t *testing.T, what string, good func() bool) {
+func eventually(t testing.TB, what string, good func() bool) {
 	t.Helper()
 	ticker := time.NewTicker(time.Millisecond)
 	defer ticker.Stop()
@@ -366,12 +366,15 @@ func (w *world) prepare(s *source, change func(*Config, *Deps), pairs ...string)
 		w.t.Fatal(err)
 	}
 	seeds := []kgo.Opt{kgo.SeedBrokers(w.brokers...)}
-	d := Deps{Start: client(w.t, s).StartSource, Pipeline: p, Producer: seeds, Admin: seeds, ReadOffsets: w.read, WriteOffsets: w.write, Log: w.log, Tracer: w.tracer,
+	d := Deps{Pipeline: p, Producer: seeds, Admin: seeds, ReadOffsets: w.read, WriteOffsets: w.write, Log: w.log, Tracer: w.tracer,
 		Metrics: r.metrics, Running: func() { close(r.started) }, Used: func(topic string) {
 			r.usedMu.Lock()
 			defer r.usedMu.Unlock()
 			r.used = append(r.used, topic)
 		}}
+	if s != nil {
+		d.Start = client(w.t, s).StartSource
+	}
 	if change != nil {
 		change(&c, &d)
 	}

@@ -271,7 +271,7 @@ func (f *flight) answered(record *kgo.Record, err error) {
 		r.stored(f, record)
 		return
 	case r.closing.Load():
-		r.over(r.tracker.givenUp(f), f)
+		r.over(r.tracker.lose(f), f)
 		return
 	}
 	if err = r.guarantee.lost(f, err); err == nil {
@@ -279,7 +279,7 @@ func (f *flight) answered(record *kgo.Record, err error) {
 		return
 	}
 	r.control.fail(err)
-	r.over(r.tracker.givenUp(f), f)
+	r.over(r.tracker.lose(f), f)
 }
 
 func (r *run) stored(f *flight, record *kgo.Record) {

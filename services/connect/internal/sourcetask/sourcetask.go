@@ -48,7 +48,7 @@ func (t *Task) Stop() { t.control.stop() }
 func (t *Task) SetPaused(paused bool) { t.control.pause(paused) }
 
 // Run runs the task until it was stopped in good order, and returns nil then, or has failed. When ctx ends the task is abandoned: nothing more is
-// stored, and its process is killed.
+// stored, and its process is killed. An error that a *remote.Fault is part of has what the connector says of it.
 func (t *Task) Run(ctx context.Context) error {
 	topics, err := newTopics(&t.settings, &t.deps)
 	if err != nil {
@@ -61,11 +61,15 @@ func (t *Task) Run(ctx context.Context) error {
 	}
 	r := &run{Task: t, topics: topics, client: client, used: map[string]bool{}}
 	defer r.close()
+	var cancel context.CancelFunc
+	r.live, cancel = context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(t.control.live, cancel)()
 	if isPlugin(t.settings.partitioner) {
 		r.partitions = &pluginPartitioner{name: t.settings.partitioner, ask: t.deps.Partition, client: client, counts: map[string]count{}}
 	}
 	if t.deps.ExactlyOnce != nil {
-		if err := r.fence(ctx); err != nil {
+		if err := r.fence(ctx); err != nil && !errors.Is(err, errEnding) {
 			return err
 		}
 	}
@@ -111,10 +115,6 @@ func (r *run) fence(ctx context.Context) error {
 // all is everything from when the connector's part has started until it is to end.
 func (r *run) all(ctx context.Context, source *remote.SourceTask) error {
 	r.source = source
-	live, cancel := context.WithCancel(ctx)
-	defer cancel()
-	defer context.AfterFunc(r.control.live, cancel)()
-	r.live = live
 	exactly := r.deps.ExactlyOnce != nil
 	r.tracker = newTracker(source.WantsAcks(), !exactly)
 	if exactly {

@@ -29,6 +29,7 @@ type tracker struct {
 	partitions map[string]int // by their JSON
 	acks       []remote.Ack
 	bytes      int
+	lost       int // records that stay without an answer
 	// spare is what acks was before it was last taken.
 	spare []remote.Ack
 
@@ -112,18 +113,18 @@ func (t *tracker) done(f *flight, stored *plugin.RecordMetadata) (last bool) {
 	return t.over(f)
 }
 
-// givenUp says that a record will not be produced, and is to be read again.
-func (t *tracker) givenUp(f *flight) (last bool) {
+// lose says that a record could not be produced and is to be read again: no offset after it is stored any more.
+func (t *tracker) lose(f *flight) (last bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.submitted.Cancel(f.submission)
+	t.lost++
 	return t.over(f)
 }
 
 func (t *tracker) over(f *flight) (last bool) {
 	t.bytes -= f.bytes
 	notify(t.room)
-	if t.submitted.Unacked() == 0 {
+	if t.submitted.Unacked() == t.lost {
 		notify(t.settled)
 	}
 	f.batch.left--
@@ -166,16 +167,16 @@ func (t *tracker) giveBack(entries []offsets.Entry) {
 	t.submitted.Return(entries)
 }
 
-func (t *tracker) unacked() int {
+func (t *tracker) unanswered() int {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.submitted.Unacked()
+	return t.submitted.Unacked() - t.lost
 }
 
-// settle waits until each record has been answered.
+// settle waits until what has become of each record is known.
 func (t *tracker) settle(ctx context.Context) error {
 	for {
-		n := t.unacked()
+		n := t.unanswered()
 		if n == 0 {
 			return nil
 		}

@@ -1,6 +1,7 @@
 package sourcetask
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -27,6 +28,7 @@ type transactions struct {
 	// written is Metrics.Written as it was when the transaction began.
 	written int64
 	last    time.Time // the last commit, for the boundary interval
+	waiting bool      // something has come since
 	// aborting has records that cannot be produced left out.
 	aborting atomic.Bool
 }
@@ -35,12 +37,23 @@ func newTransactions(r *run) *transactions {
 	return &transactions{run: r, ExactlyOnce: *r.deps.ExactlyOnce}
 }
 
-// initTransactions fences off earlier producers with the task's transactional id and aborts what they have left open.
+// initTransactions fences off earlier producers with the task's transactional id and aborts what they have left open. A task that was stopped by then
+// leaves them alone: they may be later ones.
 func (r *run) initTransactions(ctx context.Context) error {
-	if _, _, err := r.client.ProducerID(ctx); err != nil {
-		return fmt.Errorf("taking over transactional id %q: %w", r.settings.transactionalID, explained(err))
+	for backoff := minBackoff; ; {
+		if r.live.Err() != nil {
+			return cmp.Or(ctx.Err(), errEnding)
+		}
+		_, _, err := r.client.ProducerID(ctx)
+		switch {
+		case err == nil:
+			return nil
+		case ctx.Err() != nil || !transient(err):
+			return fmt.Errorf("taking over transactional id %q: %w", r.settings.transactionalID, explained(err))
+		}
+		r.deps.Log.Warn("the transactional id cannot be taken over; it is tried again", zap.String("id", r.settings.transactionalID), zap.Error(err))
+		pause(r.live, &backoff)
 	}
-	return nil
 }
 
 // explained adds what can be the matter with a producer whose epoch counts no more.
@@ -84,7 +97,7 @@ func (t *transactions) lost(f *flight, err error) error {
 }
 
 func (t *transactions) due() time.Time {
-	if t.settings.boundary != boundaryInterval || !t.open {
+	if t.settings.boundary != boundaryInterval || !t.waiting {
 		return time.Time{}
 	}
 	return t.last.Add(t.settings.interval)
@@ -95,6 +108,7 @@ func (t *transactions) sent(ctx context.Context, b remote.Boundary) error {
 	case boundaryPoll:
 		return t.commitAll(ctx)
 	case boundaryInterval:
+		t.waiting = true
 		if time.Since(t.last) >= t.settings.interval {
 			return t.commitAll(ctx)
 		}
@@ -160,14 +174,14 @@ func (t *transactions) abort(ctx context.Context) error {
 
 // commitAll ends the transaction after what was produced so far, with the offsets after it.
 func (t *transactions) commitAll(ctx context.Context) error {
-	began := time.Now()
+	began, idle := time.Now(), !t.open
 	entries, acks, err := t.end(ctx)
-	t.last = time.Now()
+	t.last, t.waiting = time.Now(), false
 	if err != nil {
 		t.deps.Metrics.committed(time.Since(began), err)
 		return err
 	}
-	if len(entries)+len(acks) == 0 {
+	if idle && len(entries)+len(acks) == 0 {
 		return nil
 	}
 	t.deps.Metrics.committed(time.Since(began), nil)
@@ -175,10 +189,13 @@ func (t *transactions) commitAll(ctx context.Context) error {
 		return fmt.Errorf("the connector's task: %w", err)
 	}
 	t.commit(ctx)
-	if t.deps.WriteOffsets != nil && len(entries) > 0 {
-		if err := t.deps.WriteOffsets(ctx, entries); err != nil {
-			t.deps.Log.Warn("the copy of stored offsets could not be written", zap.Error(err))
-		}
+	if t.deps.WriteOffsets == nil || len(entries) == 0 {
+		return nil
+	}
+	copying, cancel := context.WithTimeout(ctx, t.settings.flushTimeout)
+	defer cancel()
+	if err := t.deps.WriteOffsets(copying, entries); err != nil {
+		t.deps.Log.Warn("the copy of stored offsets could not be written", zap.Error(err))
 	}
 	return nil
 }

@@ -196,6 +196,41 @@ func TestAnIntervalEnds(t *testing.T) {
 	}
 }
 
+// TestLeftOutRecordsOfATransaction have their offsets stored though nothing was written.
+func TestLeftOutRecordsOfATransaction(t *testing.T) {
+	for _, boundary := range []string{"poll", "interval"} {
+		w := newWorld(t)
+		s := counting("orders", 1, 10, 10)
+		r := w.start(s, w.exactlyOnce, "transaction.boundary", boundary, "transaction.boundary.interval.ms", "100",
+			"transforms", "t", "transforms.t.type", "FilterByExpression", "transforms.t.condition", "false")
+		s.await(t, "the records", has("left out 0-10", "commit"))
+		if n := w.committedAt(0); n != 10 {
+			t.Errorf("%s: stored up to %d", boundary, n)
+		}
+		r.stop()
+	}
+}
+
+// TestACopyOfTheOffsets is written after the transaction, and not needed.
+func TestACopyOfTheOffsets(t *testing.T) {
+	w := newWorld(t)
+	s := counting("orders", 1, 20, 10)
+	w.fail = func(write int) error {
+		if write == 1 {
+			return errBroken
+		}
+		return nil
+	}
+	r := w.start(s, func(c *Config, d *Deps) {
+		w.exactlyOnce(c, d)
+		d.WriteOffsets = w.write
+	})
+	s.await(t, "the records", has("stored 0-20", "commit"))
+	if r.stop(); w.at(0) != 20 || w.committedAt(0) != 20 {
+		t.Errorf("stored up to %d, the copy up to %d", w.committedAt(0), w.at(0))
+	}
+}
+
 func TestPausingCommits(t *testing.T) {
 	w := newWorld(t)
 	s := counting("orders", 1, 10, 10)
