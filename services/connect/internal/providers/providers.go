@@ -8,9 +8,11 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/cauce-stream/cauce/libs/config"
+	"github.com/cauce-stream/cauce/libs/plugin/configdef"
 )
 
 // The keys of a worker's configuration.
@@ -119,6 +121,38 @@ func Hide(connector map[string]string, tasks []map[string]string) []map[string]s
 		}
 	}
 	return hidden
+}
+
+// minConcealed is how long a value has to be for its text to be looked for in what is said of it: shorter ones are in many words.
+const minConcealed = 4
+
+// Conceal puts the references of a configuration in the place of what they were resolved to, in what was found of the resolved one: whoever may check a
+// configuration need not know what the worker may read.
+func Conceal(values []configdef.Value, raw, resolved map[string]string) []configdef.Value {
+	var pairs []string
+	for _, key := range slices.Sorted(maps.Keys(raw)) {
+		text, secret := raw[key], resolved[key]
+		if len(references(text)) == 0 || secret == "" {
+			continue
+		}
+		pairs = append(pairs, strconv.Quote(secret), strconv.Quote(text))
+		if len(secret) >= minConcealed {
+			pairs = append(pairs, secret, text)
+		}
+	}
+	concealed := slices.Clone(values)
+	words := strings.NewReplacer(pairs...)
+	for i := range concealed {
+		v := &concealed[i]
+		if text := raw[v.Name]; len(references(text)) > 0 && v.Value != nil && *v.Value != configdef.Hidden {
+			v.Value = &text
+		}
+		v.Errors = slices.Clone(v.Errors)
+		for j := range v.Errors {
+			v.Errors[j] = words.Replace(v.Errors[j])
+		}
+	}
+	return concealed
 }
 
 // reference is ${provider:path:key} or ${provider:key} in a text, from begin to end.

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/cauce-stream/cauce/libs/plugin/configdef"
 )
 
 // secrets is a folder with a .properties file, a folder beside it, and providers that may read the first.
@@ -122,6 +124,26 @@ func TestHide(t *testing.T) {
 	want := []map[string]string{{"password": "${env:P}", "topic": "t", "tables": "a,b"}, {"url": "x-${file:/a:b}", "password": "${env:P}"}}
 	if !slices.EqualFunc(got, want, maps.Equal) || tasks[0]["password"] != "secret" {
 		t.Errorf("%v, of %v", got, tasks)
+	}
+}
+
+func TestConceal(t *testing.T) {
+	raw := map[string]string{"url": "x-${env:U}", "port": "${env:P}", "secret": "${env:S}", "plain": "x-${topic}"}
+	resolved := map[string]string{"url": "x-secret", "port": "0", "secret": "hidden", "plain": "x-${topic}"}
+	values := []configdef.Value{
+		{Name: "url", Value: new("x-secret"), Errors: []string{`url is "x-secret": no`, "cannot reach x-secret"}}, {Name: "port", Value: new("0"), Errors: []string{`port is "0": 10 is wanted`}},
+		{Name: "secret", Value: new(configdef.Hidden)}, {Name: "plain", Value: new("x-${topic}")}, {Name: "default", Value: new("d"), Errors: []string{"not with x-secret"}}, {Name: "none"},
+	}
+	got := Conceal(values, raw, resolved)
+	for i, want := range []struct{ value, errors string }{
+		{"x-${env:U}", `url is "x-${env:U}": no; cannot reach x-${env:U}`}, {"${env:P}", `port is "${env:P}": 10 is wanted`}, {configdef.Hidden, ""}, {"x-${topic}", ""}, {"d", "not with x-${env:U}"},
+	} {
+		if *got[i].Value != want.value || strings.Join(got[i].Errors, "; ") != want.errors {
+			t.Errorf("%s is %q, %q", got[i].Name, *got[i].Value, got[i].Errors)
+		}
+	}
+	if got[5].Value != nil || *values[0].Value != "x-secret" || values[0].Errors[1] != "cannot reach x-secret" {
+		t.Error("what was given has changed")
 	}
 }
 
