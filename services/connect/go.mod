@@ -7,6 +7,7 @@ replace github.com/cauce-stream/cauce/libs => ../../libs
 require (
 	github.com/cauce-stream/cauce/libs v0.0.0
 	github.com/cauce-stream/cauce/libs/plugin v0.0.0
+	github.com/twmb/franz-go/pkg/kadm v1.18.0
 	go.uber.org/zap v1.28.0
 )
 
@@ -68,7 +69,7 @@ require (
 	golang.org/x/time v0.16.0 // indirect
 	google.golang.org/genproto/googleapis/api v0.0.0-20260928230214-8a89bd6388cc // indirect
 	google.golang.org/genproto/googleapis/rpc v0.0.0-20260928230214-8a89bd6388cc // indirect
-	google.golang.org/grpc v1.83.2 // indirect
+	google.golang.org/grpc v1.83.2
 	google.golang.org/protobuf v1.36.12 // indirect
 )
 

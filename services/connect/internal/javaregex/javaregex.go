@@ -34,6 +34,9 @@ func Compile(expression string) (*Pattern, error) {
 // Matches says whether the whole text matches, as Java's matches does.
 func (p *Pattern) Matches(text string) bool { return p.whole.MatchString(text) }
 
+// Whole is the expression in Go's syntax, for those that match whole texts by it themselves.
+func (p *Pattern) Whole() string { return p.whole.String() }
+
 // Replacement is what takes the place of a match: texts and references to groups of its pattern.
 type Replacement struct {
 	pattern *Pattern
