@@ -7,7 +7,7 @@ replace github.com/cauce-stream/cauce/libs => ../../libs
 require (
 	github.com/cauce-stream/cauce/libs v0.0.0
 	github.com/cauce-stream/cauce/libs/plugin v0.0.0
-	github.com/twmb/franz-go/pkg/kadm v1.18.0
+	github.com/twmb/franz-go/pkg/kadm v1.20.0
 	go.uber.org/zap v1.28.0
 )
 

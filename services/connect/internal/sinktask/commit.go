@@ -130,6 +130,7 @@ func (r *run) note(o outcome) {
 			at.committed = e.offset
 		}
 	}
+	r.countActive()
 }
 
 // shown are offsets in a log.
@@ -233,6 +234,7 @@ func (r *run) forget(partitions []plugin.TopicPartition) {
 	}
 	r.client.ResumeFetchPartitions(lists(partitions))
 	r.deps.Metrics.Partitions.Store(int64(len(r.positions)))
+	r.countActive()
 }
 
 // leave gives up all partitions. The error is why, of a task that has failed, or what has failed now.

@@ -15,12 +15,12 @@ import (
 
 // Config says which task it is, and how its connector and its worker are configured.
 type Config struct {
-	// Connector is what users call the connector, Task the task's number, from 0.
+	// Connector is what users call the connector, Number the task's among its tasks, from 0.
 	Connector string
-	Task      int
-	// Properties are the connector's configuration, TaskProperties what the connector has made of it for this task.
-	Properties, TaskProperties map[string]string
-	Worker                     workerconfig.Config
+	Number    int
+	// Properties are the connector's configuration, Task is what the connector has divided it into for this task.
+	Properties, Task map[string]string
+	Worker           workerconfig.Config
 }
 
 // Role says what a client of a task is for. In configurations it is the prefix of the client's properties: consumer.override.*.
@@ -87,6 +87,8 @@ var consumerDefinition = configdef.Definition{
 	{Name: "max.poll.records", Type: configdef.Int, Default: new("500"), Importance: configdef.Medium, Valid: configdef.Rule{Min: new(1.0)}, Doc: "Most records in a batch."},
 	{Name: "group.protocol", Type: configdef.String, Default: new("classic"), Importance: configdef.High, Valid: configdef.Rule{OneOf: []string{"classic", "consumer"}, IgnoreCase: true},
 		Doc: "Protocol of the group."},
+	{Name: "group.remote.assignor", Type: configdef.String, Default: new("uniform"), Importance: configdef.Medium, Valid: configdef.Rule{OneOf: []string{"uniform", "range"}},
+		Doc: "Who assigns partitions in the protocol consumer."},
 }
 
 // consumer is what a task itself has to know of its consumer's properties.
@@ -94,8 +96,8 @@ type consumer struct {
 	group string
 	// maxRecords bounds a batch.
 	maxRecords int
-	// serverSide is the group protocol consumer, in which brokers assign partitions.
-	serverSide bool
+	// assignor is the broker's that assigns partitions, in the group protocol consumer; nil in the classic one.
+	assignor kgo.GroupBalancer
 }
 
 // newConsumer reads the properties of the worker for consumers, and those of the connector that take their place.
@@ -111,7 +113,13 @@ func newConsumer(c Config) (consumer, error) {
 	if err != nil {
 		return consumer{}, fmt.Errorf("properties of the consumer: %w", err)
 	}
-	made := consumer{group: v.String("group.id"), maxRecords: int(v.Int("max.poll.records")), serverSide: strings.EqualFold(v.String("group.protocol"), "consumer")}
+	made := consumer{group: v.String("group.id"), maxRecords: int(v.Int("max.poll.records"))}
+	if strings.EqualFold(v.String("group.protocol"), "consumer") {
+		made.assignor = kgo.StickyBalancer() // this client's name for uniform
+		if v.String("group.remote.assignor") == "range" {
+			made.assignor = kgo.RangeBalancer()
+		}
+	}
 	if made.group == "" {
 		made.group = "connect-" + c.Connector
 	}

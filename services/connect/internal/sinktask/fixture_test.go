@@ -210,7 +210,7 @@ func (f *fixture) config() Config {
 	if err != nil {
 		f.t.Fatal(err)
 	}
-	return Config{Connector: "shop", Properties: f.properties, TaskProperties: map[string]string{"task": "yes"}, Worker: w}
+	return Config{Connector: "shop", Properties: f.properties, Task: map[string]string{"task": "yes"}, Worker: w}
 }
 
 func (f *fixture) deps() Deps {

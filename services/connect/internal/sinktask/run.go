@@ -19,6 +19,8 @@ const (
 	// minRetryDelay is the first pause before a batch is put again that the connector has asked no pause for; each further one is twice as long, up
 	// to the interval of commits.
 	minRetryDelay = 300 * time.Millisecond
+	// defaultRebalanceTimeout is how long the group waits for a task that puts a batch, as max.poll.interval.ms is by default.
+	defaultRebalanceTimeout = 5 * time.Minute
 	// lastCommitTimeout bounds the commit of partitions that are given up, and what is written to the dead letter queue by a task that fails.
 	lastCommitTimeout = 30 * time.Second
 	// leaveTimeout is how long a task waits for the coordinator to hear that it leaves the group, which would notice by itself, too.
@@ -77,11 +79,12 @@ func (r *run) connect() error {
 	if err != nil {
 		return fmt.Errorf("consumer: %w", err)
 	}
-	opts := []kgo.Opt{kgo.ClientID(fmt.Sprintf("connector-consumer-%s-%d", r.config.Connector, r.config.Task)), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart())}
-	if r.consumer.serverSide {
-		opts = append(opts, kgo.Balancers(kgo.RangeBalancer()), kgo.ServerSideBalancer())
-	}
+	opts := []kgo.Opt{kgo.ClientID(fmt.Sprintf("connector-consumer-%s-%d", r.config.Connector, r.config.Number)), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
+		kgo.RebalanceTimeout(defaultRebalanceTimeout)}
 	opts = append(opts, given...)
+	if r.consumer.assignor != nil {
+		opts = append(opts, kgo.Balancers(r.consumer.assignor), kgo.ServerSideBalancer())
+	}
 	opts = append(opts, r.subscription.opts()...)
 	opts = append(opts, kgo.ConsumerGroup(r.consumer.group), kgo.DisableAutoCommit(), kgo.BlockRebalanceOnPoll(), kgo.AdjustFetchOffsetsFn(r.adjust),
 		kgo.OnPartitionsAssigned(r.onAssigned), kgo.OnPartitionsRevoked(r.onRevoked), kgo.OnPartitionsLost(r.onLost))
@@ -270,6 +273,7 @@ func (r *run) put() error {
 				at.consumed, at.epoch = e.offset, e.epoch
 			}
 		}
+		r.countActive()
 		r.batch.reset()
 	case errors.As(err, &fault) && fault.Retriable:
 		r.retry(fault)
@@ -288,6 +292,17 @@ func (r *run) count(took time.Duration) {
 	if took.Nanoseconds() > m.MaxPutNanos.Load() {
 		m.MaxPutNanos.Store(took.Nanoseconds())
 	}
+}
+
+// countActive counts what was put and is not committed.
+func (r *run) countActive() {
+	var active int64
+	for _, at := range r.positions {
+		if at.consumed != unknown {
+			active += at.consumed - at.committed
+		}
+	}
+	r.deps.Metrics.Active.Store(active)
 }
 
 // retry has the same batch put again later.

@@ -43,8 +43,8 @@ type Deps struct {
 type Metrics struct {
 	// Read are the records of the topics (sink-record-read-total), Sent those that were put (sink-record-send-total).
 	Read, Sent atomic.Int64
-	// Partitions are those assigned (partition-count).
-	Partitions atomic.Int64
+	// Partitions are those assigned (partition-count), Active the offsets between what was put and what is committed (sink-record-active-count).
+	Partitions, Active atomic.Int64
 	// Commits have succeeded (offset-commit-completion-total), CommitFailures have not.
 	Commits, CommitFailures atomic.Int64
 	// Batches were put, in PutNanos altogether and MaxPutNanos at most (put-batch-time).
@@ -80,15 +80,15 @@ func New(c Config, d Deps) (*Task, error) {
 	}
 	t := &Task{config: c, deps: d, signals: newSignals(), flushInterval: time.Duration(c.Worker.Long("offset.flush.interval.ms")) * time.Millisecond,
 		flushTimeout: time.Duration(c.Worker.Long("offset.flush.timeout.ms")) * time.Millisecond}
-	t.deps.Log = d.Log.With(zap.String("connector", c.Connector), zap.Int("task", c.Task))
+	t.deps.Log = d.Log.With(zap.String("connector", c.Connector), zap.Int("task", c.Number))
 	var faults [4]error
 	t.subscription, faults[0] = newSubscription(c.Properties)
 	t.consumer, faults[1] = newConsumer(c)
 	t.deadLetters, faults[2] = deadletter.Parse(c.Properties, func(topic string) bool { return faults[0] == nil && t.subscription.reads(topic) })
-	t.pipeline, faults[3] = pipeline.New(pipeline.Config{Connector: c.Connector, Task: c.Task, Properties: c.Properties, Worker: c.Worker},
+	t.pipeline, faults[3] = pipeline.New(pipeline.Config{Connector: c.Connector, Task: c.Number, Properties: c.Properties, Worker: c.Worker},
 		pipeline.Deps{Log: d.Log, Tracer: d.Tracer, Metrics: d.Failures, Report: t.report})
 	if err := errors.Join(faults[:]...); err != nil {
-		return nil, fmt.Errorf("task %d of connector %q: %w", c.Task, c.Connector, err)
+		return nil, fmt.Errorf("task %d of connector %q: %w", c.Number, c.Connector, err)
 	}
 	t.reports = t.pipeline.Tolerates() || t.pipeline.Logs() || t.deadLetters.Topic != ""
 	return t, nil
@@ -113,7 +113,7 @@ func (t *Task) Run(ctx context.Context) error {
 		}
 		defer t.queue.Close()
 	}
-	sink, err := t.deps.Start(ctx, remote.Task{Connector: t.config.Connector, Number: t.config.Task, Config: t.config.TaskProperties, Reports: t.reports})
+	sink, err := t.deps.Start(ctx, remote.Task{Connector: t.config.Connector, Number: t.config.Number, Config: t.config.Task, Reports: t.reports})
 	if err != nil {
 		return fmt.Errorf("start: %w", err)
 	}
@@ -154,7 +154,7 @@ func (t *Task) openQueue(ctx context.Context) error {
 	if d.Admin, err = t.deps.Client(Admin); err != nil {
 		return fmt.Errorf("admin client of the dead letter queue: %w", err)
 	}
-	t.queue, err = deadletter.Open(ctx, t.deadLetters, t.config.Connector, t.config.Task, d)
+	t.queue, err = deadletter.Open(ctx, t.deadLetters, t.config.Connector, t.config.Number, d)
 	return err
 }
 

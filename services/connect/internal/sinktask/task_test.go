@@ -10,7 +10,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/cauce-stream/cauce/libs/plugin"
 	"github.com/cauce-stream/cauce/libs/plugin/remote"
@@ -105,7 +107,7 @@ func TestRebalance(t *testing.T) {
 	d := f.deps()
 	d.Start, d.Metrics = connector.StartSink, &Metrics{}
 	c := f.config()
-	c.Task = 1
+	c.Number = 1
 	second := f.runWith(c, d)
 	f.eventually("both have partitions", func() bool {
 		return len(other.seen("start")) > 0 && d.Metrics.Partitions.Load() == 2 && f.metrics.Partitions.Load() == 2
@@ -401,6 +403,82 @@ func TestGroup(t *testing.T) {
 	}
 }
 
+// In the protocol consumer brokers assign the partitions.
+func TestConsumerProtocol(t *testing.T) {
+	for _, assignor := range []string{"uniform", "range"} {
+		f := newFixture(t, 1, "consumer.override.group.protocol", "consumer", "consumer.override.group.remote.assignor", assignor)
+		var asked atomic.Value
+		f.cluster.ControlKey(int16(kmsg.ConsumerGroupHeartbeat), func(req kmsg.Request) (kmsg.Response, error, bool) {
+			if named := req.(*kmsg.ConsumerGroupHeartbeatRequest).ServerAssignor; named != nil {
+				asked.Store(*named)
+			}
+			f.cluster.KeepControl()
+			return nil, nil, false
+		})
+		f.produce(0, "a")
+		r := f.run()
+		f.has("a")
+		r.stop()
+		if f.committed() != "0@1" || asked.Load() != assignor {
+			t.Errorf("committed %s, assigned by %v", f.committed(), asked.Load())
+		}
+	}
+}
+
+// What no one may read is no topic to wait for.
+func TestNotAuthorized(t *testing.T) {
+	f := newFixture(t, 1)
+	f.cluster.ControlKey(int16(kmsg.JoinGroup), func(req kmsg.Request) (kmsg.Response, error, bool) {
+		f.cluster.KeepControl()
+		resp := req.ResponseKind().(*kmsg.JoinGroupResponse)
+		resp.ErrorCode = kerr.GroupAuthorizationFailed.Code
+		return resp, nil, true
+	})
+	if err := f.run().end(); !errors.Is(err, kerr.GroupAuthorizationFailed) || !strings.Contains(err.Error(), "connect-shop") {
+		t.Errorf("ended with %v", err)
+	}
+}
+
+// A coordinator that is away for a while is waited for.
+func TestCoordinatorAway(t *testing.T) {
+	f := newFixture(t, 1)
+	var times atomic.Int32
+	f.cluster.ControlKey(int16(kmsg.JoinGroup), func(req kmsg.Request) (kmsg.Response, error, bool) {
+		if times.Add(1) > 2 {
+			return nil, nil, false
+		}
+		f.cluster.KeepControl()
+		resp := req.ResponseKind().(*kmsg.JoinGroupResponse)
+		resp.ErrorCode = kerr.CoordinatorNotAvailable.Code
+		return resp, nil, true
+	})
+	f.produce(0, "a")
+	r := f.run()
+	f.has("a")
+	r.stop()
+}
+
+// A member that the coordinator has thrown out closes what it had without committing, and goes on as a new one.
+func TestLost(t *testing.T) {
+	f := newFixture(t, 1)
+	f.produce(0, "a")
+	r := f.run()
+	f.has("a")
+	f.cluster.ControlKey(int16(kmsg.Heartbeat), func(req kmsg.Request) (kmsg.Response, error, bool) {
+		resp := req.ResponseKind().(*kmsg.HeartbeatResponse)
+		resp.ErrorCode = kerr.UnknownMemberID.Code
+		return resp, nil, true
+	})
+	f.eventually("it is put again", func() bool { return len(f.got()) == 2 })
+	r.stop()
+	if got := f.seen("put"); !slices.Equal(got, []string{"start", "open orders-0", "close orders-0", "open orders-0", "precommit orders-0@1", "close orders-0", "stop"}) {
+		t.Errorf("asked for %v", got)
+	}
+	if f.committed() != "0@1" {
+		t.Errorf("committed %s", f.committed())
+	}
+}
+
 func TestNoSuchConfiguration(t *testing.T) {
 	for _, test := range []struct {
 		want       string
@@ -411,6 +489,7 @@ func TestNoSuchConfiguration(t *testing.T) {
 		{"topics.regex", []string{"topics", "", "topics.regex", "("}},
 		{"max.poll.records", []string{"consumer.override.max.poll.records", "0"}},
 		{"group.protocol", []string{"consumer.override.group.protocol", "share"}},
+		{"group.remote.assignor", []string{"consumer.override.group.remote.assignor", "mine"}},
 		{"errors.tolerance", []string{"errors.tolerance", "few"}},
 		{"one of the topics that the connector reads", []string{"errors.deadletterqueue.topic.name", "orders"}},
 		{"one of the topics that the connector reads", []string{"topics", "", "topics.regex", "or.*", "errors.deadletterqueue.topic.name", "orders-dlq"}},
