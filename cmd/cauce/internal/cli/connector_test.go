@@ -181,7 +181,7 @@ func TestConnectorRefused(t *testing.T) {
 	s := newScripted(t, map[string][]answer{
 		post: {message(400, "two faults")}, check: {found}, getInfo: {{200, created}}, "PATCH /connectors/a/config": {message(400, "two faults")}, "PUT /connectors/a/config": {message(400, "two faults")},
 	})
-	const words = "tasks.max=0: at least 1 is wanted\ncauce: topic=: topic is required"
+	const words = "tasks.max=0: at least 1 is wanted\ncauce: topic is required"
 	s.run(exit.Failed, words, "create", "a", "--set", "connector.class=c", "--set", "tasks.max=0")
 	s.run(exit.Failed, words, "config", "a", "--set", "tasks.max=0", "--unset", "topic")
 	if got := s.bodies["PATCH /connectors/a/config"]; got != `{"tasks.max":"0","topic":null}` {

@@ -118,7 +118,10 @@ func explain(ctx context.Context, c *rest.Client, name string, config rest.Confi
 	}
 	all := []error{fmt.Errorf("connector %q: its configuration is refused", name)}
 	for _, f := range faults {
-		all = append(all, fmt.Errorf("%s=%s: %s", f.Key, f.Value, f.Error))
+		if !strings.Contains(f.Error, f.Key) {
+			f.Error = fmt.Sprintf("%s=%s: %s", f.Key, f.Value, f.Error)
+		}
+		all = append(all, errors.New(f.Error))
 	}
 	return errors.Join(all...)
 }
