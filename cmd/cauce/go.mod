@@ -20,6 +20,7 @@ require (
 	github.com/cauce-stream/cauce/libs v0.0.0
 	github.com/cauce-stream/cauce/libs/plugin v0.0.0
 	github.com/cauce-stream/cauce/services/broker v0.0.0
+	github.com/cauce-stream/cauce/services/connect v0.0.0-00010101000000-000000000000
 	github.com/cauce-stream/cauce/services/controller v0.0.0
 	github.com/cauce-stream/cauce/services/groupcoord v0.0.0-00010101000000-000000000000
 	github.com/cauce-stream/cauce/services/txncoord v0.0.0-00010101000000-000000000000

@@ -14,6 +14,8 @@ type Schema struct {
 	keys  map[string]Key
 	// retired maps a name that is refused to what to do instead.
 	retired map[string]string
+	// open are prefixes of names that someone else knows.
+	open []string
 }
 
 // NewSchema returns the schema of the given keys. It panics when two keys share
@@ -40,7 +42,32 @@ func (s *Schema) Merge(o *Schema) *Schema {
 	merged := NewSchema(slices.Collect(s.Keys()), slices.Collect(o.Keys()))
 	maps.Copy(merged.retired, s.retired)
 	maps.Copy(merged.retired, o.retired)
+	merged.open = slices.Concat(s.open, o.open)
 	return merged
+}
+
+// Open returns a schema that also has every name with a prefix, such as "connect.", as a string: what it may be is for the program to know that reads
+// those keys, with Values.Under. A name that tells of a secret is a password.
+func (s *Schema) Open(prefix string) *Schema {
+	r := *s
+	r.open = append(slices.Clip(s.open), prefix)
+	return &r
+}
+
+// secrets are parts of names whose values are not for logs.
+var secrets = []string{"password", "secret", "token", "credential", "jaas"}
+
+func (s *Schema) opened(name string) (Key, bool) {
+	for _, prefix := range s.open {
+		if rest, ok := strings.CutPrefix(name, prefix); ok && rest != "" {
+			k := Key{Name: name, Type: String, Null: true}
+			if slices.ContainsFunc(secrets, func(part string) bool { return strings.Contains(strings.ToLower(rest), part) }) {
+				k.Type = Password
+			}
+			return k, true
+		}
+	}
+	return Key{}, false
 }
 
 // Retire returns a schema that refuses the given names with a reason of their
@@ -71,6 +98,9 @@ func (s *Schema) Len() int { return len(s.names) }
 // (KIP-103), is the plain key under the full name.
 func (s *Schema) Lookup(name string) (Key, bool) {
 	if k, ok := s.keys[name]; ok {
+		return k, true
+	}
+	if k, ok := s.opened(name); ok {
 		return k, true
 	}
 	rest, ok := strings.CutPrefix(name, "listener.name.")

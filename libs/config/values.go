@@ -106,6 +106,17 @@ func (v Values) All() iter.Seq2[string, string] {
 	}
 }
 
+// Under returns what was configured with a prefix, by the rest of the name, secrets not hidden.
+func (v Values) Under(prefix string) map[string]string {
+	under := map[string]string{}
+	for name, g := range v.given {
+		if rest, ok := strings.CutPrefix(name, prefix); ok {
+			under[rest] = g.value
+		}
+	}
+	return under
+}
+
 // Get returns the text of a value of any type, "" for null.
 func (v Values) Get(name string) string {
 	text, _ := v.Lookup(name)

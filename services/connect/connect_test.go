@@ -38,18 +38,11 @@ func TestStopsWithoutAController(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	values, tel := start(t, map[string]string{"listeners": "PLAINTEXT://127.0.0.1:0"})
-	s, err := New(Config{Values: values}, Deps{Bus: conn, Telemetry: tel})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if strings.HasSuffix(s.Addr(), ":0") {
-		t.Errorf("the address is %s", s.Addr())
-	}
+	values, tel := start(t, map[string]string{"listeners": "PLAINTEXT://127.0.0.1:0", "connect.listeners": "http://127.0.0.1:0"})
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := s.Run(ctx); err != nil {
-		t.Errorf("Run = %v", err)
+	if err := run(ctx, process.Env{Values: values, Telemetry: tel}, conn); err != nil {
+		t.Errorf("run = %v", err)
 	}
 }
 
@@ -57,9 +50,13 @@ func TestBadSettingsAreRefused(t *testing.T) {
 	tests := []struct{ key, value, want string }{
 		{"listeners", "nowhere", "listeners"},
 		{"bus.servers", "", "no server"},
+		{"connect.listeners", "ftp://127.0.0.1:0", "listeners"},
+		{"connect.offset.flush.interval.ms", "soon", "offset.flush.interval.ms"},
+		{"connect.offset.flush.intervall.ms", "1", "offset.flush.interval.ms"},
+		{"connect.config", "missing.properties", "connect.config"},
 	}
 	for _, test := range tests {
-		pairs := map[string]string{"listeners": "PLAINTEXT://127.0.0.1:0"}
+		pairs := map[string]string{"listeners": "PLAINTEXT://127.0.0.1:0", "connect.listeners": "http://127.0.0.1:0"}
 		pairs[test.key] = test.value
 		values, tel := start(t, pairs)
 		err := Main(t.Context(), process.Env{Values: values, Telemetry: tel})

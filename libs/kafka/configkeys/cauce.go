@@ -61,3 +61,16 @@ var cauceKeys = []config.Key{
 	{Name: "group.lag.max.partitions", Type: config.Int, Default: "5000", Valid: config.AtLeast(0),
 		Doc: "Most groups, and partitions that groups have committed offsets of, that a group coordinator has lag metrics for: two series for each group, five for each partition. Those that come later in the order of shards and names are only counted."},
 }
+
+// ConnectPrefix begins the keys of a Connect worker, which are those of Kafka's workers: connect.group.id is group.id there. The worker checks them.
+const ConnectPrefix = "connect."
+
+// connectKeys are those that other programs of Cauce know as well, and those that Kafka's worker does not have.
+var connectKeys = []config.Key{
+	{Name: "connect.enable", Type: config.Boolean, Default: "true",
+		Doc: "Whether cauce dev runs a Connect worker as well. cauce-connect always does."},
+	{Name: "connect.config", Type: config.String, Null: true,
+		Doc: "File with the properties of a Connect worker, as Kafka's connect-distributed takes it. Keys that begin with connect. win over it."},
+	{Name: "connect.listeners", Type: config.List, Default: "http://127.0.0.1:8083",
+		Doc: "Addresses (http://host:port) of the Connect worker's REST interface; port 0 picks a free one."},
+}

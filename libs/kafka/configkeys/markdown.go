@@ -14,7 +14,7 @@ func Markdown() string {
 	b.WriteString(markdownHead)
 	b.WriteString("\n## Node keys\n")
 	for _, s := range brokerSections {
-		fmt.Fprintf(&b, "\n### %s\n\n", s.title)
+		fmt.Fprintf(&b, "\n### %s\n\n%s", s.title, sectionHeads[s.title])
 		writeTable(&b, s.keys, true)
 	}
 	b.WriteString("\n## Topic keys\n\n" + topicHead + "\n")
@@ -48,6 +48,11 @@ written as ` + "`listener.name.<listener>.<key>`" + `.
 them, *node* keys for one node (` + "`kafka-configs --entity-type brokers`" + `).
 Keys marked **†** are accepted, so that files and tools made for Kafka work, and change nothing in this version.
 `
+
+var sectionHeads = map[string]string{
+	"Connect": "Every key of Kafka's Connect workers with `connect.` before it, such as `connect.group.id`, `connect.key.converter` or `connect.producer.linger.ms`,\n" +
+		"configures a Connect worker, which checks it at its start ([services/connect.md](services/connect.md)). Beside those:\n\n",
+}
 
 const topicHead = `Set when a topic is created, or with ` + "`kafka-configs --entity-type topics`" + `. What a topic does not override follows the node
 keys in the last column, in that order.

@@ -31,6 +31,7 @@ type section struct {
 var brokerSections = []section{
 	{"Node", nodeKeys},
 	{"Cauce's own keys", cauceKeys},
+	{"Connect", connectKeys},
 	{"Connections and requests", networkKeys},
 	{"Defaults of topics", topicDefaultKeys},
 	{"Log directories", logKeys},
@@ -55,7 +56,7 @@ var (
 			}
 			tables = append(tables, s.keys)
 		}
-		return config.NewSchema(tables...).Retire(retired)
+		return config.NewSchema(tables...).Retire(retired).Open(ConnectPrefix)
 	})
 	topicSchema         = sync.OnceValue(func() *config.Schema { return config.NewSchema(topicKeys) })
 	groupSchema         = sync.OnceValue(func() *config.Schema { return config.NewSchema(groupOverrideKeys) })

@@ -1,6 +1,7 @@
 package host
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -41,7 +42,7 @@ func (l *latencies) percentiles() (calls uint64, p50, p99 time.Duration) {
 
 // metrics of all plugins.
 type metrics struct {
-	registry prometheus.Registerer    // nil when the metrics are nobody's
+	own      []func()                 // unregister those that this host has registered
 	calls    *prometheus.CounterVec   // kind, plugin, outcome
 	seconds  *prometheus.HistogramVec // kind, plugin
 	restarts *prometheus.CounterVec   // file
@@ -63,28 +64,38 @@ func newMetrics(r prometheus.Registerer) (*metrics, error) {
 	if r == nil {
 		return m, nil
 	}
-	for i, c := range m.collectors() {
-		if err := r.Register(c); err != nil {
-			for _, c := range m.collectors()[:i] {
-				r.Unregister(c)
-			}
-			return nil, fmt.Errorf("metrics of plugins: %w", err)
-		}
+	var err error
+	m.calls, err = registered(m, r, m.calls, err)
+	m.seconds, err = registered(m, r, m.seconds, err)
+	m.restarts, err = registered(m, r, m.restarts, err)
+	if err != nil {
+		m.unregister()
+		return nil, fmt.Errorf("metrics of plugins: %w", err)
 	}
-	m.registry = r
 	return m, nil
 }
 
-func (m *metrics) collectors() []prometheus.Collector {
-	return []prometheus.Collector{m.calls, m.seconds, m.restarts}
+// registered registers a collector, unless there was an error before. Hosts of one process count together.
+func registered[C prometheus.Collector](m *metrics, r prometheus.Registerer, c C, before error) (C, error) {
+	if before != nil {
+		return c, before
+	}
+	err := r.Register(c)
+	var earlier prometheus.AlreadyRegisteredError
+	if errors.As(err, &earlier) {
+		if shared, ok := earlier.ExistingCollector.(C); ok {
+			return shared, nil
+		}
+	}
+	if err == nil {
+		m.own = append(m.own, func() { r.Unregister(c) })
+	}
+	return c, err
 }
 
-// unregister makes room for the metrics of a host to come.
+// unregister makes room for the metrics of a host to come. What was another host's stays.
 func (m *metrics) unregister() {
-	if m.registry == nil {
-		return
-	}
-	for _, c := range m.collectors() {
-		m.registry.Unregister(c)
+	for _, unregister := range m.own {
+		unregister()
 	}
 }

@@ -3,8 +3,10 @@ package dev
 import (
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -15,7 +17,8 @@ import (
 	"github.com/cauce-stream/cauce/libs/process"
 )
 
-const long = `Run a whole Cauce cluster of one node in this process: controller, broker and coordinators on one port.
+const long = `Run a whole Cauce cluster of one node in this process: controller, broker and coordinators on one port, and a
+Connect worker with its REST interface at connect.listeners, which begins with the first request.
 
 Once it serves it prints one line to stdout,
 
@@ -61,6 +64,31 @@ const defaultListener = "PLAINTEXT://127.0.0.1:9092"
 // ofOneBroker are the replicas that coordinators' topics have and need, which one broker has once.
 var ofOneBroker = []string{
 	"offsets.topic.replication.factor", "transaction.state.log.replication.factor", "transaction.state.log.min.isr",
+	"connect.config.storage.replication.factor", "connect.offset.storage.replication.factor", "connect.status.storage.replication.factor",
+}
+
+// firstRebalanceDelay is 3 s for the members of a cluster that start at the same time. Whoever tries something out alone would only wait, as Kafka's
+// own configuration for trying it out knows.
+const firstRebalanceDelay = "group.initial.rebalance.delay.ms"
+
+// restListener is where the Connect worker's REST interface is when nothing says so: a free port where the node has one as well, or where another
+// worker of this machine has the usual one. The log says which.
+func restListener(values configkeys.Values) string {
+	const anyPort = "http://127.0.0.1:0"
+	for _, l := range configkeys.Listeners(values) {
+		if strings.HasSuffix(l, ":0") {
+			return anyPort
+		}
+	}
+	usual := values.Get("connect.listeners")
+	l, err := net.Listen("tcp", strings.TrimPrefix(usual, "http://"))
+	if err != nil {
+		return anyPort
+	}
+	if l.Close() != nil {
+		return anyPort
+	}
+	return usual
 }
 
 // complete adds what dev defaults otherwise than a node that is deployed. cleanUp removes the
@@ -69,6 +97,12 @@ func complete(values configkeys.Values) (completed configkeys.Values, cleanUp fu
 	defaults := make(map[string]string)
 	if !values.Given("listeners") {
 		defaults["listeners"] = defaultListener
+	}
+	if !values.Given(firstRebalanceDelay) {
+		defaults[firstRebalanceDelay] = "0"
+	}
+	if !values.Given("connect.listeners") {
+		defaults["connect.listeners"] = restListener(values)
 	}
 	for _, key := range ofOneBroker {
 		if !values.Given(key) {

@@ -16,6 +16,7 @@ import (
 	"github.com/cauce-stream/cauce/libs/node/serving"
 	"github.com/cauce-stream/cauce/libs/process"
 	"github.com/cauce-stream/cauce/services/broker"
+	"github.com/cauce-stream/cauce/services/connect"
 	"github.com/cauce-stream/cauce/services/controller"
 	"github.com/cauce-stream/cauce/services/groupcoord"
 	"github.com/cauce-stream/cauce/services/txncoord"
@@ -25,6 +26,7 @@ import (
 type Ready struct {
 	Bootstrap string // host:port for Kafka clients
 	Admin     string // host:port of the admin server; empty when there is none
+	Connect   string // URL of the Connect worker's REST interface; empty when there is none
 	Data      string // the data folder
 }
 
@@ -121,7 +123,38 @@ func runNode(ctx context.Context, env process.Env, conn *bus.Conn, controllerHea
 		env.Admin.Handle("GET /plugins", groups.Plugins())
 	}
 	return beside(ctx, data.Run, func(ctx context.Context) error {
-		return node.Run(ctx, func() { ready(readiness(env, node.Addr())) })
+		if !env.Values.Bool("connect.enable") {
+			return node.Run(ctx, func() { ready(readiness(env, node.Addr())) })
+		}
+		return runConnect(ctx, env, node, ready)
+	})
+}
+
+// runConnect runs the node with a Connect worker on it. ready is called once both serve.
+func runConnect(ctx context.Context, env process.Env, node *serving.Serving, ready func(Ready)) error {
+	worker, err := connect.New(connect.Config{
+		Values: env.Values, Bootstrap: reachable(node.Addr()), Version: process.Version, Commit: process.Commit, OnDemand: true,
+	}, connect.Deps{
+		Log: env.Telemetry.Log, Level: env.Telemetry.Level, Metrics: env.Telemetry.Metrics, Tracer: env.Telemetry.Tracer,
+	})
+	if err != nil {
+		return err
+	}
+	env.Telemetry.Ready("connect", worker.Ready)
+	serves := make(chan struct{})
+	return beside(ctx, func(ctx context.Context) error {
+		return node.Run(ctx, func() { close(serves) })
+	}, func(ctx context.Context) error {
+		select {
+		case <-serves:
+		case <-ctx.Done():
+			return worker.Close()
+		}
+		return worker.Run(ctx, func() {
+			r := readiness(env, node.Addr())
+			r.Connect = worker.URL()
+			ready(r)
+		})
 	})
 }
 

@@ -27,7 +27,7 @@ type cluster struct {
 func values(t *testing.T, dir string, pairs ...string) configkeys.Values {
 	t.Helper()
 	all := map[string]string{
-		"data.dir": dir, "listeners": "PLAINTEXT://127.0.0.1:0", "admin.listener": "127.0.0.1:0", "log.level": "error",
+		"data.dir": dir, "listeners": "PLAINTEXT://127.0.0.1:0", "admin.listener": "127.0.0.1:0", "log.level": "error", "connect.enable": "false",
 	}
 	for i := 0; i < len(pairs); i += 2 {
 		all[pairs[i]] = pairs[i+1]

@@ -7,5 +7,5 @@ import (
 )
 
 func main() {
-	process.Main("cauce-connect", "Will run connectors; serves the APIs that every node serves.", connect.Main)
+	process.Main("cauce-connect", "Runs connectors: a Kafka Connect worker with its REST interface.", connect.Main)
 }

@@ -23,7 +23,7 @@ func (h *Herder) Create(ctx context.Context, name string, c configs.Config, init
 	if err != nil {
 		return Info{}, err
 	}
-	if err := h.lead(); err != nil {
+	if err := h.lead(ctx); err != nil {
 		return Info{}, err
 	}
 	if _, err := h.connector(name); err == nil {
@@ -44,7 +44,7 @@ func (h *Herder) Put(ctx context.Context, name string, c configs.Config) (info I
 	if c, err = h.check(ctx, name, c); err != nil {
 		return Info{}, false, err
 	}
-	if err := h.lead(); err != nil {
+	if err := h.lead(ctx); err != nil {
 		return Info{}, false, err
 	}
 	_, err = h.connector(name)
@@ -58,7 +58,7 @@ func (h *Herder) Put(ctx context.Context, name string, c configs.Config) (info I
 
 // Patch changes single keys of a connector's configuration; nil takes a key away. It is for the leader.
 func (h *Herder) Patch(ctx context.Context, name string, patch map[string]*string) (Info, error) {
-	if err := h.lead(); err != nil {
+	if err := h.lead(ctx); err != nil {
 		return Info{}, err
 	}
 	before, err := h.connector(name)
@@ -109,15 +109,15 @@ func (h *Herder) Validate(ctx context.Context, c configs.Config) (*Validation, e
 
 // Delete takes a connector away. Where it stands is kept. It is for the leader.
 func (h *Herder) Delete(ctx context.Context, name string) error {
-	if err := h.leadFor(name); err != nil {
+	if err := h.leadFor(ctx, name); err != nil {
 		return err
 	}
 	return h.deps.WriteConfigs(ctx, configs.RemovalRecords(name))
 }
 
 // leadFor is an error unless this worker leads and the connector is there.
-func (h *Herder) leadFor(name string) error {
-	if err := h.lead(); err != nil {
+func (h *Herder) leadFor(ctx context.Context, name string) error {
+	if err := h.lead(ctx); err != nil {
 		return err
 	}
 	_, err := h.connector(name)
@@ -126,7 +126,7 @@ func (h *Herder) leadFor(name string) error {
 
 // Stop has a connector keep nothing but its configuration: first it loses its tasks. It is for the leader.
 func (h *Herder) Stop(ctx context.Context, name string) error {
-	if err := h.leadFor(name); err != nil {
+	if err := h.leadFor(ctx, name); err != nil {
 		return err
 	}
 	return h.deps.WriteConfigs(ctx, append(configs.TaskRecords(name, nil), configs.TargetRecord(name, configs.Stopped)))
@@ -168,7 +168,7 @@ func (h *Herder) ResetTopics(ctx context.Context, name string) error {
 // AlterOffsets changes where a stopped connector stands; nil entries forget all. managed says that the connector's plugin has put right what
 // it keeps of offsets itself. It is for the leader.
 func (h *Herder) AlterOffsets(ctx context.Context, name string, entries []offsets.Entry) (managed bool, err error) {
-	if err := h.leadFor(name); err != nil {
+	if err := h.leadFor(ctx, name); err != nil {
 		return false, err
 	}
 	s := h.Configs()
@@ -187,7 +187,7 @@ func (h *Herder) AlterOffsets(ctx context.Context, name string, entries []offset
 
 // PutTasks sets the tasks of a connector, as the worker that runs it has made them out. It is for the leader.
 func (h *Herder) PutTasks(ctx context.Context, name string, tasks []configs.Config) error {
-	if err := h.leadFor(name); err != nil {
+	if err := h.leadFor(ctx, name); err != nil {
 		return err
 	}
 	return h.deps.WriteConfigs(ctx, configs.TaskRecords(name, tasks))
@@ -195,7 +195,7 @@ func (h *Herder) PutTasks(ctx context.Context, name string, tasks []configs.Conf
 
 // Fence makes sure that earlier tasks of a source can write no more (KIP-618). It is for the leader.
 func (h *Herder) Fence(ctx context.Context, name string) error {
-	if err := h.leadFor(name); err != nil {
+	if err := h.leadFor(ctx, name); err != nil {
 		return err
 	}
 	return h.fence(ctx, name)

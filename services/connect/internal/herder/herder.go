@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"maps"
 	"sync"
+	"time"
 
 	"github.com/cauce-stream/cauce/libs/plugin/configdef"
 	"github.com/cauce-stream/cauce/services/connect/internal/configs"
@@ -94,6 +95,8 @@ type Config struct {
 	TrackTopics, ResetTopics bool
 	// ExactlyOnce says that exactly.once.source.support is enabled.
 	ExactlyOnce bool
+	// SettleTimeout is for how long a request waits while the group is about to rebalance, or has no leader that is known.
+	SettleTimeout time.Duration
 }
 
 // Group is what the last rebalance said.
@@ -114,16 +117,18 @@ type Herder struct {
 	deps   Deps
 	config Config
 
-	mu      sync.Mutex
-	ready   bool
-	group   Group
-	configs *configs.State
-	status  *status.Table
+	mu    sync.Mutex
+	ready bool
+	group Group
+	// regrouped is closed, and another made, when group changes.
+	regrouped chan struct{}
+	configs   *configs.State
+	status    *status.Table
 }
 
 // New returns a Herder that has read nothing.
 func New(c Config, d Deps) *Herder {
-	return &Herder{deps: d, config: c, configs: configs.New(), status: status.New()}
+	return &Herder{deps: d, config: c, regrouped: make(chan struct{}), configs: configs.New(), status: status.New()}
 }
 
 // SetGroup takes over what a rebalance said. The first time makes the herder ready.
@@ -132,6 +137,44 @@ func (h *Herder) SetGroup(g Group) {
 	defer h.mu.Unlock()
 	g.Mine, g.Owners = maps.Clone(g.Mine), maps.Clone(g.Owners)
 	h.group, h.ready = g, true
+	close(h.regrouped)
+	h.regrouped = make(chan struct{})
+}
+
+// SetPending says that the configuration has changed and that the group is to rebalance.
+func (h *Herder) SetPending() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.group.Pending = true
+}
+
+// Group is what was last known of the group. Its maps are not to be changed.
+func (h *Herder) Group() Group {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.group
+}
+
+// settled waits while the group is about to rebalance: what is asked then is mostly about what was changed a moment ago.
+func (h *Herder) settled(ctx context.Context) {
+	if h.config.SettleTimeout == 0 {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, h.config.SettleTimeout)
+	defer cancel()
+	for {
+		h.mu.Lock()
+		waits, regrouped := h.ready && (h.group.Pending || h.group.LeaderURL == "" && !h.group.Leader), h.regrouped
+		h.mu.Unlock()
+		if !waits {
+			return
+		}
+		select {
+		case <-regrouped:
+		case <-ctx.Done():
+			return
+		}
+	}
 }
 
 // Ready says whether the worker has read the topics and is in its group.
@@ -155,6 +198,30 @@ func (h *Herder) FollowStatus(key string, value []byte) error {
 	return h.status.Apply(key, value)
 }
 
+// Await returns once the herder is ready, or with ctx.
+func (h *Herder) Await(ctx context.Context) error {
+	for {
+		h.mu.Lock()
+		ready, regrouped := h.ready, h.regrouped
+		h.mu.Unlock()
+		if ready {
+			return nil
+		}
+		select {
+		case <-regrouped:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// MayWriteStatus says whether writing a status is safe: no other worker has written one in a later generation.
+func (h *Herder) MayWriteStatus(item work.Item, s status.Status) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.status.MayWrite(item, s)
+}
+
 // Configs is a copy of what the config topic says.
 func (h *Herder) Configs() *configs.State {
 	h.mu.Lock()
@@ -163,7 +230,8 @@ func (h *Herder) Configs() *configs.State {
 }
 
 // lead is an error unless this worker leads a group that is at rest.
-func (h *Herder) lead() error {
+func (h *Herder) lead(ctx context.Context) error {
+	h.settled(ctx)
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	switch {
@@ -180,14 +248,15 @@ func (h *Herder) lead() error {
 }
 
 // own is an error unless this worker runs the item. Only the leader knows who else does.
-func (h *Herder) own(item work.Item) error {
+func (h *Herder) own(ctx context.Context, item work.Item) error {
+	h.settled(ctx)
 	h.mu.Lock()
 	mine, owner, pending := h.group.Mine[item], h.group.Owners[item], h.group.Pending
 	h.mu.Unlock()
 	if mine && !pending {
 		return nil
 	}
-	if err := h.lead(); err != nil {
+	if err := h.lead(ctx); err != nil {
 		return err
 	}
 	if owner == "" {

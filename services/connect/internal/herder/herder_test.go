@@ -45,28 +45,28 @@ func TestWhoIsToAnswer(t *testing.T) {
 		var e *Elsewhere
 		return errors.As(err, &e) && e.URL == url
 	}
-	if err := h.lead(); !errors.Is(err, ErrNotReady) || h.Ready() {
+	if err := h.lead(t.Context()); !errors.Is(err, ErrNotReady) || h.Ready() {
 		t.Errorf("before the first rebalance: %v", err)
 	}
 	h.SetGroup(Group{LeaderURL: "leader", Mine: map[work.Item]bool{task: true}})
-	if err := h.lead(); !elsewhere(err, "leader") || !h.Ready() {
+	if err := h.lead(t.Context()); !elsewhere(err, "leader") || !h.Ready() {
 		t.Errorf("not the leader: %v", err)
 	}
-	if err := h.own(task); err != nil {
+	if err := h.own(t.Context(), task); err != nil {
 		t.Errorf("its own task: %v", err)
 	}
-	if err := h.own(work.Connector("c")); !elsewhere(err, "leader") {
+	if err := h.own(t.Context(), work.Connector("c")); !elsewhere(err, "leader") {
 		t.Errorf("another's: %v", err)
 	}
 	h.SetGroup(Group{Leader: true, Owners: map[work.Item]string{task: "owner"}})
-	if err := h.own(task); h.lead() != nil || !elsewhere(err, "owner") {
+	if err := h.own(t.Context(), task); h.lead(t.Context()) != nil || !elsewhere(err, "owner") {
 		t.Errorf("the leader, of another's task: %v", err)
 	}
-	if err := h.own(work.Connector("c")); !errors.Is(err, ErrConflict) {
+	if err := h.own(t.Context(), work.Connector("c")); !errors.Is(err, ErrConflict) {
 		t.Errorf("the leader, of what nobody runs: %v", err)
 	}
 	h.SetGroup(Group{Leader: true, Pending: true, Mine: map[work.Item]bool{task: true}})
-	if h.lead() == nil || h.own(task) == nil {
+	if h.lead(t.Context()) == nil || h.own(t.Context(), task) == nil {
 		t.Error("changes are made while the group is to rebalance")
 	}
 }

@@ -12,7 +12,7 @@ import (
 // Sweep takes what is said of connectors and tasks out of the status topic that are no longer configured. It is for the leader, after a rebalance: by
 // then whoever ran them has stopped them.
 func (h *Herder) Sweep(ctx context.Context) error {
-	if err := h.lead(); err != nil {
+	if err := h.lead(ctx); err != nil {
 		return err
 	}
 	records := h.orphans()
@@ -49,7 +49,7 @@ func (h *Herder) orphans() []status.Record {
 // RotateKey gives the workers a new session key if there is none, if it is as old as ttlMs (0 for no such age), or if it is for another algorithm.
 // generate makes one. It is for the leader.
 func (h *Herder) RotateKey(ctx context.Context, nowMs, ttlMs int64, algorithm string, generate func() ([]byte, error)) error {
-	if err := h.lead(); err != nil {
+	if err := h.lead(ctx); err != nil {
 		return err
 	}
 	now := h.SessionKey()

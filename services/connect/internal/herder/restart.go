@@ -29,7 +29,7 @@ func (h *Herder) RestartTask(ctx context.Context, id work.Item) error {
 }
 
 func (h *Herder) restart(ctx context.Context, item work.Item) error {
-	if err := h.own(item); err != nil {
+	if err := h.own(ctx, item); err != nil {
 		return err
 	}
 	return h.deps.Restart(ctx, item)
@@ -38,7 +38,7 @@ func (h *Herder) restart(ctx context.Context, item work.Item) error {
 // RestartAll has all workers start again what they run of a connector, and returns the state with those as restarting (KIP-745). It is for
 // the leader.
 func (h *Herder) RestartAll(ctx context.Context, r configs.Restart) (Status, error) {
-	if err := h.leadFor(r.Connector); err != nil {
+	if err := h.leadFor(ctx, r.Connector); err != nil {
 		return Status{}, err
 	}
 	s, err := h.Status(r.Connector)

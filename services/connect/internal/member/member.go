@@ -61,6 +61,8 @@ type Settlement struct {
 	Generation int32
 	// MemberID is this worker's.
 	MemberID string
+	// ConfigOffset is that of the configuration which the work was shared out by.
+	ConfigOffset int64
 	// Leader says that this worker leads. Owners have the URLs of who runs what then.
 	Leader    bool
 	LeaderURL string

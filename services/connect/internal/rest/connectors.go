@@ -36,7 +36,7 @@ func (h *handler) routeConnectors() {
 }
 
 func (h *handler) root(context.Context, *http.Request, []byte) (reply, error) {
-	return reply{status: http.StatusOK, body: map[string]string{"version": h.config.Version, "commit": h.config.Commit, "kafka_cluster_id": h.config.ClusterID}}, nil
+	return reply{status: http.StatusOK, body: map[string]string{"version": h.config.Version, "commit": h.config.Commit, "kafka_cluster_id": h.config.ClusterID()}}, nil
 }
 
 func (h *handler) health(context.Context, *http.Request, []byte) (reply, error) {

@@ -30,8 +30,9 @@ const (
 type Config struct {
 	// Connectors and Admin say which of the two parts of the interface are served: /admin can have listeners of its own.
 	Connectors, Admin bool
-	// Version, Commit and ClusterID are told at the root.
-	Version, Commit, ClusterID string
+	// Version, Commit and what ClusterID returns are told at the root. ClusterID may be nil.
+	Version, Commit string
+	ClusterID       func() string
 	// Timeout is after how long a request is answered with an error. Zero means 90 s, as in Kafka's worker.
 	Timeout time.Duration
 	// MaxBodyBytes bounds the body of a request. Zero means 16 MiB.
@@ -39,6 +40,8 @@ type Config struct {
 	// Signed says that requests between workers have to be signed, by one of Algorithms.
 	Signed     bool
 	Algorithms []string
+	// AllowOrigin is what Access-Control-Allow-Origin says in answers, and AllowMethods what browsers of other origins may do; empty for neither.
+	AllowOrigin, AllowMethods string
 }
 
 // Plugin is a plugin that configurations can name.
@@ -93,6 +96,9 @@ func New(c Config, d Deps) http.Handler {
 	if c.MaxBodyBytes == 0 {
 		c.MaxBodyBytes = defaultMaxBodyBytes
 	}
+	if c.ClusterID == nil {
+		c.ClusterID = func() string { return "" }
+	}
 	h := &handler{config: c, deps: d, mux: http.NewServeMux()}
 	if c.Connectors {
 		h.routeConnectors()
@@ -112,6 +118,9 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		u.Path, u.RawPath = trimmed, strings.TrimRight(u.RawPath, "/")
 		r = r.Clone(r.Context())
 		r.URL = &u
+	}
+	if h.config.AllowOrigin != "" && r.Header.Get("Origin") != "" && h.shareOrigin(w, r) {
+		return
 	}
 	h.mux.ServeHTTP(w, r)
 }
@@ -212,4 +221,20 @@ func write(w http.ResponseWriter, status int, body any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
 	_, _ = w.Write(b.Bytes())
+}
+
+// shareOrigin lets a browser show another origin's page the answer (CORS). It returns whether the request was only to ask for that.
+func (h *handler) shareOrigin(w http.ResponseWriter, r *http.Request) (asked bool) {
+	w.Header().Set("Access-Control-Allow-Origin", h.config.AllowOrigin)
+	if r.Method != http.MethodOptions || r.Header.Get("Access-Control-Request-Method") == "" {
+		return false
+	}
+	methods := h.config.AllowMethods
+	if methods == "" {
+		methods = "GET, POST, HEAD" // what Kafka's worker allows by default
+	}
+	w.Header().Set("Access-Control-Allow-Methods", methods)
+	w.Header().Set("Access-Control-Allow-Headers", "X-Requested-With, Content-Type, Accept, Origin")
+	w.WriteHeader(http.StatusOK)
+	return true
 }

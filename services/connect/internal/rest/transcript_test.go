@@ -17,7 +17,7 @@ import (
 // TestTranscript sends what a JVM worker was sent, in the same order, and compares status codes and fields.
 func TestTranscript(t *testing.T) {
 	g := newGroup(t, 1, herder.Config{TrackTopics: true, ResetTopics: true}, Config{
-		Version: "4.3.1", Commit: "26b251a451ce941d", ClusterID: "Y2F1Y2UtcGVlcnMtMDAwMQ", Signed: true, Algorithms: []string{"HmacSHA256"},
+		Version: "4.3.1", Commit: "26b251a451ce941d", ClusterID: func() string { return "Y2F1Y2UtcGVlcnMtMDAwMQ" }, Signed: true, Algorithms: []string{"HmacSHA256"},
 	})
 	for i, e := range jvmtest.Exchanges(t) {
 		g.settle()

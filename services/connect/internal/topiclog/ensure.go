@@ -35,6 +35,15 @@ const (
 	createTimeout = 30 * time.Second
 )
 
+// Exists says whether there is a topic.
+func Exists(ctx context.Context, d Deps, bootstrap []string, name string) (bool, error) {
+	_, err := describe(ctx, d, bootstrap, name)
+	if errors.Is(err, errNoTopic) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
 // Ensure makes the topic, compacted, if it is not there, and checks it otherwise. It returns once all partitions have a leader, or with ctx.
 func Ensure(ctx context.Context, d Deps, bootstrap []string, t Topic, retryBackoff time.Duration) error {
 	for ctx.Err() == nil {

@@ -2,9 +2,6 @@ package assign
 
 import (
 	"fmt"
-	"os"
-	"path/filepath"
-	"strings"
 
 	"github.com/cauce-stream/cauce/libs/kafka/configkeys"
 	"github.com/cauce-stream/cauce/libs/plugin/host"
@@ -21,22 +18,14 @@ func HostConfig(v configkeys.Values) (host.Config, error) {
 		MaxAnswerBytes: v.Int("plugin.answer.max.bytes"),
 		MaxMemoryBytes: v.Long("plugin.memory.max.bytes"),
 	}
+	var err error
 	if len(c.Path) == 0 {
-		program, err := os.Executable()
-		if err != nil {
+		if c.Path, err = host.PathBesideProgram(); err != nil {
 			return c, fmt.Errorf("plugin.path: %w", err)
 		}
-		c.Path = []string{filepath.Join(filepath.Dir(program), "plugins")}
 	}
-	for _, pair := range v.List("plugin.checksums") {
-		name, sum, ok := strings.Cut(pair, "=")
-		if !ok {
-			return c, fmt.Errorf("plugin.checksums: %q is not FILE=SHA256", pair)
-		}
-		if c.Checksums == nil {
-			c.Checksums = map[string]string{}
-		}
-		c.Checksums[strings.TrimSpace(name)] = strings.TrimSpace(sum)
+	if c.Checksums, err = host.ParseChecksums(v.List("plugin.checksums")); err != nil {
+		return c, fmt.Errorf("plugin.checksums: %w", err)
 	}
 	return c, nil
 }

@@ -1,0 +1,137 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"sync"
+
+	"go.uber.org/zap"
+
+	"github.com/cauce-stream/cauce/libs/plugin/remote"
+	"github.com/cauce-stream/cauce/services/connect/internal/configs"
+	"github.com/cauce-stream/cauce/services/connect/internal/status"
+	"github.com/cauce-stream/cauce/services/connect/internal/work"
+)
+
+// instance is a connector or task that runs, or has failed: it stays until it is stopped.
+type instance struct {
+	item   work.Item
+	config configs.Config // the connector's
+	task   configs.Config // the task's, nil for a connector
+	target configs.Target
+	// generation is that of the connector's set of tasks.
+	generation int
+
+	// stopping is closed to ask for an end in good order; abandon has it end at once.
+	stopping chan struct{}
+	abandon  context.CancelFunc
+	done     chan struct{}
+
+	mu     sync.Mutex
+	err    error
+	paused bool
+	// steer has the runner follow paused and stopping; nil before there is one.
+	steer runner
+}
+
+// runner is a task at work: sources and sinks.
+type runner interface {
+	Run(ctx context.Context) error
+	Stop()
+	SetPaused(paused bool)
+}
+
+func (i *instance) start(ctx context.Context, w *Worker) {
+	ctx, i.abandon = context.WithCancel(ctx)
+	i.stopping, i.done = make(chan struct{}), make(chan struct{})
+	i.paused = i.target != configs.Started
+	go func() {
+		defer close(i.done)
+		defer i.abandon()
+		var err error
+		if i.item.IsTask() {
+			err = w.runTask(ctx, i)
+		} else {
+			err = w.runConnector(ctx, i)
+		}
+		if err == nil || ctx.Err() != nil {
+			return
+		}
+		i.mu.Lock()
+		i.err = err
+		i.mu.Unlock()
+		w.log.Error("failed", zap.Stringer("item", i.item), zap.Error(err))
+		w.states.say(i.item, status.Failed, traceOf(err), "")
+	}()
+}
+
+// traceOf is what a state says of an error: the words, and the stack of a panic in a plugin.
+func traceOf(err error) string {
+	var fault *remote.Fault
+	if errors.As(err, &fault) && fault.Trace != "" {
+		return err.Error() + "\n" + fault.Trace
+	}
+	return err.Error()
+}
+
+// askToStop asks for an end in good order.
+func (i *instance) askToStop() {
+	i.mu.Lock()
+	steer := i.steer
+	close(i.stopping)
+	i.mu.Unlock()
+	if steer != nil {
+		steer.Stop()
+	}
+}
+
+// stopped says whether an end was asked for.
+func (i *instance) stopped() bool {
+	select {
+	case <-i.stopping:
+		return true
+	default:
+		return false
+	}
+}
+
+// wait waits for the end until the deadline, and enforces it then. It returns whether it came by itself.
+func (i *instance) wait(deadline context.Context) bool {
+	select {
+	case <-i.done:
+		return true
+	case <-deadline.Done():
+	}
+	i.abandon()
+	<-i.done
+	return false
+}
+
+func (i *instance) failed() bool {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	return i.err != nil
+}
+
+func (i *instance) setPaused(paused bool) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if i.paused == paused {
+		return
+	}
+	i.paused = paused
+	if i.steer != nil {
+		i.steer.SetPaused(paused)
+	}
+}
+
+// take hands a runner what was asked for before there was one.
+func (i *instance) take(r runner) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.steer = r
+	r.SetPaused(i.paused)
+	if i.stopped() {
+		r.Stop()
+	}
+}

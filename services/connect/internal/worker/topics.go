@@ -1,0 +1,335 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+	"go.uber.org/zap"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/cauce-stream/cauce/libs/kafka/client"
+	"github.com/cauce-stream/cauce/services/connect/internal/clientconfig"
+	"github.com/cauce-stream/cauce/services/connect/internal/configs"
+	"github.com/cauce-stream/cauce/services/connect/internal/offsets"
+	"github.com/cauce-stream/cauce/services/connect/internal/status"
+	"github.com/cauce-stream/cauce/services/connect/internal/topiclog"
+	"github.com/cauce-stream/cauce/services/connect/internal/topicwriter"
+	"github.com/cauce-stream/cauce/services/connect/internal/work"
+	"github.com/cauce-stream/cauce/services/connect/internal/workerconfig"
+)
+
+const (
+	// fetchWait is how long a broker holds a fetch of an internal topic that has nothing new.
+	fetchWait = 500 * time.Millisecond
+	// maxFetchBytes bounds what is read of an internal topic at once.
+	maxFetchBytes = 4 << 20
+	// writeTimeout bounds writing to an internal topic.
+	writeTimeout = 30 * time.Second
+)
+
+// topics are the three internal topics: what they say goes to the herder, the crew and the table of offsets.
+type topics struct {
+	w       *Worker
+	configs topic
+	status  topic
+	offsets topic
+	// plain writes what any worker may write to the config topic; the leader writes in transactions where exactly.once.source.support is not disabled.
+	plain *topicwriter.Writer
+
+	mu    sync.Mutex
+	table *offsets.Table
+	// live is set once the config topic has been read to its end: requests in it from before then are over.
+	live bool
+	// claimed says that this worker has ended the transactions of earlier leaders since it leads.
+	claimed bool
+}
+
+// topic is one of them.
+type topic struct {
+	want   topiclog.Topic
+	deps   topiclog.Deps
+	reader *topiclog.Reader
+	writer *topicwriter.Writer
+}
+
+func (w *Worker) newTopics() (*topics, error) {
+	t := &topics{w: w, table: offsets.New()}
+	transactional := ""
+	if w.config.Values.String("exactly.once.source.support") != "disabled" {
+		transactional = "connect-cluster-" + w.config.Values.String("group.id")
+	}
+	options, err := w.clientProperties(workerconfig.Producer, nil).Common()
+	if err != nil {
+		return nil, err
+	}
+	options = append(options, kgo.ClientID(w.clientID()))
+	for _, one := range []struct {
+		topic         *topic
+		name          string
+		family        string
+		partitions    int32
+		transactional string
+		visit         func(topiclog.Record)
+	}{
+		{&t.configs, "config", workerconfig.ConfigTopic, 1, transactional, t.followConfig},
+		{&t.status, "status", workerconfig.StatusTopic, int32(w.config.Values.Int("status.storage.partitions")), "", t.followStatus},
+		{&t.offsets, "offset", workerconfig.OffsetTopic, int32(w.config.Values.Int("offset.storage.partitions")), "", t.followOffset},
+	} {
+		*one.topic = w.newTopic(one.name, one.family, one.partitions, one.visit)
+		one.topic.writer = topicwriter.New(topicwriter.Config{
+			Topic: one.topic.want.Name, TransactionalID: one.transactional, Timeout: writeTimeout, Options: options,
+		})
+	}
+	t.plain = t.configs.writer
+	if transactional != "" {
+		t.plain = topicwriter.New(topicwriter.Config{Topic: t.configs.want.Name, Timeout: writeTimeout, Options: options})
+	}
+	return t, nil
+}
+
+func (w *Worker) newTopic(name, family string, partitions int32, visit func(topiclog.Record)) topic {
+	v := w.config.Values
+	settings := v.Family(family)
+	delete(settings, "partitions")
+	delete(settings, "cleanup.policy")
+	want := topiclog.Topic{
+		Name: v.String(name + ".storage.topic"), Partitions: partitions, ReplicationFactor: int16(v.Int(name + ".storage.replication.factor")),
+		Settings: settings, Single: name == "config",
+	}
+	pool := client.New(client.Config{ClientID: w.clientID(), RequestTimeout: fetchWait + answerMargin})
+	w.fetching = append(w.fetching, pool)
+	deps := topiclog.Deps{Log: w.log, Do: w.group.Do, Fetch: pool.Do}
+	return topic{want: want, deps: deps, reader: topiclog.NewReader(topiclog.Config{
+		Topic: want.Name, Bootstrap: v.List("bootstrap.servers"), Committed: true, MaxWait: fetchWait, RetryBackoff: retryBackoff, MaxBytes: maxFetchBytes,
+	}, deps, visit)}
+}
+
+// clientProperties are those of a client of the worker or, with overrides, of a connector.
+func (w *Worker) clientProperties(family string, overrides map[string]string) clientconfig.Properties {
+	v := w.config.Values
+	p := clientconfig.Properties{"bootstrap.servers": strings.Join(v.List("bootstrap.servers"), ",")}
+	for _, shared := range []string{workerconfig.TLS, workerconfig.SASL, workerconfig.Security} {
+		for name, value := range v.Family(shared) {
+			p[shared+name] = value
+		}
+	}
+	maps.Copy(p, v.Family(family))
+	maps.Copy(p, overrides)
+	return p
+}
+
+// exist says whether there is a config topic, so that there may be connectors.
+func (t *topics) exist(ctx context.Context) (bool, error) {
+	bootstrap := t.w.config.Values.List("bootstrap.servers")
+	exists, err := topiclog.Exists(ctx, t.configs.deps, bootstrap, t.configs.want.Name)
+	for err != nil && ctx.Err() == nil {
+		t.w.log.Warn("cannot tell whether there are connectors", zap.Error(err))
+		pause(ctx, retryBackoff)
+		exists, err = topiclog.Exists(ctx, t.configs.deps, bootstrap, t.configs.want.Name)
+	}
+	return exists, err
+}
+
+// ensure makes the topics that are not there.
+func (t *topics) ensure(ctx context.Context) error {
+	bootstrap := t.w.config.Values.List("bootstrap.servers")
+	for _, one := range []topic{t.configs, t.status, t.offsets} {
+		if err := topiclog.Ensure(ctx, one.deps, bootstrap, one.want, retryBackoff); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (t *topics) run(ctx context.Context) error {
+	var group errgroup.Group
+	for _, one := range []topic{t.configs, t.status, t.offsets} {
+		group.Go(func() error { return one.reader.Run(ctx) })
+	}
+	return group.Wait()
+}
+
+func (t *topics) readToEnd(ctx context.Context) error {
+	for _, one := range []topic{t.configs, t.status, t.offsets} {
+		if err := one.reader.ReadToEnd(ctx); err != nil {
+			return err
+		}
+	}
+	t.mu.Lock()
+	t.live = true
+	t.mu.Unlock()
+	return nil
+}
+
+func (t *topics) close() {
+	for _, writer := range []*topicwriter.Writer{t.configs.writer, t.status.writer, t.offsets.writer, t.plain} {
+		writer.Close()
+	}
+}
+
+// progress is how far the config topic has been read, and what there is to run by that.
+func (t *topics) progress() (int64, []work.Item) {
+	s := t.w.herder.Configs()
+	return s.Offset(), s.Work()
+}
+
+// catchUp reads the config topic at least up to an offset.
+func (t *topics) catchUp(ctx context.Context, offset int64) error {
+	if err := t.configs.reader.ReadToEnd(ctx); err != nil {
+		return err
+	}
+	if at := t.w.herder.Configs().Offset(); at < offset {
+		return fmt.Errorf("the topic's last record is before offset %d, at %d", offset, at-1)
+	}
+	return nil
+}
+
+func (t *topics) followConfig(r topiclog.Record) {
+	change, err := t.w.herder.FollowConfig(r.Offset, string(r.Key), r.Value)
+	if err != nil {
+		t.w.log.Warn("reading the config topic", zap.Error(err))
+		return
+	}
+	t.mu.Lock()
+	live := t.live
+	t.mu.Unlock()
+	switch {
+	case change.Kind == configs.LevelSet:
+		if live {
+			t.w.levels.set(change.Logger, change.Level)
+		}
+	case change.Kind == configs.RestartAsked && !live:
+	default:
+		t.w.crew.changed(r.Offset, change)
+	}
+}
+
+func (t *topics) followStatus(r topiclog.Record) {
+	if err := t.w.herder.FollowStatus(string(r.Key), r.Value); err != nil {
+		t.w.log.Warn("reading the status topic", zap.Error(err))
+	}
+}
+
+func (t *topics) followOffset(r topiclog.Record) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if err := t.table.Apply(offsets.Record{Key: r.Key, Value: r.Value}, r.TimestampMs); err != nil {
+		t.w.log.Warn("reading the offset topic", zap.Error(err))
+	}
+}
+
+// writeConfigs appends to the config topic and returns once the records have been followed.
+func (t *topics) writeConfigs(ctx context.Context, records []configs.Record) error {
+	raw := make([]topicwriter.Record, len(records))
+	privileged := false
+	for i, r := range records {
+		raw[i] = topicwriter.Record{Key: []byte(r.Key), Value: r.Value}
+		privileged = privileged || !strings.HasPrefix(r.Key, "target-state-") && !strings.HasPrefix(r.Key, "logger-cluster-")
+	}
+	writer := t.plain
+	if privileged {
+		if err := t.claim(ctx); err != nil {
+			return err
+		}
+		writer = t.configs.writer
+	}
+	if err := writer.Write(ctx, raw); err != nil {
+		if errors.Is(err, topicwriter.ErrFenced) {
+			t.w.member.Rejoin()
+		}
+		return err
+	}
+	return t.configs.reader.ReadToEnd(ctx)
+}
+
+// claim makes this worker the config topic's one writer, once in the time that it leads.
+func (t *topics) claim(ctx context.Context) error {
+	t.mu.Lock()
+	claimed := t.claimed
+	t.mu.Unlock()
+	if claimed {
+		return nil
+	}
+	if err := t.configs.writer.Claim(ctx); err != nil {
+		return err
+	}
+	t.mu.Lock()
+	t.claimed = true
+	t.mu.Unlock()
+	return nil
+}
+
+// lead says whether the worker leads since the last rebalance.
+func (t *topics) lead(leads bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.claimed = t.claimed && leads
+}
+
+func (t *topics) writeStatus(ctx context.Context, records []status.Record) error {
+	raw := make([]topicwriter.Record, len(records))
+	for i, r := range records {
+		raw[i] = topicwriter.Record{Key: []byte(r.Key), Value: r.Value}
+	}
+	if err := t.status.writer.Write(ctx, raw); err != nil {
+		return err
+	}
+	return t.status.reader.ReadToEnd(ctx)
+}
+
+// storedOffsets are those of some of a source's partitions, in their order, as far as anyone has written them by now.
+func (t *topics) storedOffsets(ctx context.Context, connector string, partitions []offsets.Map) ([]offsets.Map, error) {
+	if err := t.offsets.reader.ReadToEnd(ctx); err != nil {
+		return nil, err
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	found := make([]offsets.Map, len(partitions))
+	for i, p := range partitions {
+		found[i] = t.table.Get(connector, p)
+	}
+	return found, nil
+}
+
+// allOffsets are all of a source.
+func (t *topics) allOffsets(ctx context.Context, connector string) ([]offsets.Entry, error) {
+	if err := t.offsets.reader.ReadToEnd(ctx); err != nil {
+		return nil, err
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.table.Entries(connector), nil
+}
+
+// offsetRecords are what stores an offset of a source.
+func (t *topics) offsetRecords(connector string, e offsets.Entry) []offsets.Record {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.table.Records(connector, e)
+}
+
+// storeOffsets writes offsets of a source.
+func (t *topics) storeOffsets(ctx context.Context, connector string, entries []offsets.Entry) error {
+	var raw []topicwriter.Record
+	for _, e := range entries {
+		for _, r := range t.offsetRecords(connector, e) {
+			raw = append(raw, topicwriter.Record{Key: r.Key, Value: r.Value})
+		}
+	}
+	return t.offsets.writer.Write(ctx, raw)
+}
+
+func pause(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+}
