@@ -4,6 +4,7 @@ import (
 	"sync"
 
 	"github.com/cauce-stream/cauce/services/connect/internal/pipeline"
+	"github.com/cauce-stream/cauce/services/connect/internal/sinktask"
 	"github.com/cauce-stream/cauce/services/connect/internal/sourcetask"
 	"github.com/cauce-stream/cauce/services/connect/internal/work"
 )
@@ -12,6 +13,7 @@ import (
 type taskMetrics struct {
 	errors pipeline.Metrics
 	source sourcetask.Metrics
+	sink   sinktask.Metrics
 }
 
 // metrics are those of all tasks of the worker.

@@ -136,7 +136,9 @@ func (p *plugins) validate(ctx context.Context, c configs.Config) (*herder.Valid
 	}
 	described := describe(c[classKey], connector, d)
 	described.Values, described.Guarantees = v.Values, v.Guarantees
-	return p.worker.Validate(described, resolved), nil
+	validation := p.worker.Validate(described, resolved)
+	validation.Values = providers.Conceal(validation.Values, c, resolved)
+	return validation, nil
 }
 
 func describe(class string, c *host.Connector, d remote.Definition) definition.Connector {

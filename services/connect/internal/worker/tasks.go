@@ -14,6 +14,7 @@ import (
 	"github.com/cauce-stream/cauce/services/connect/internal/configs"
 	"github.com/cauce-stream/cauce/services/connect/internal/offsets"
 	"github.com/cauce-stream/cauce/services/connect/internal/pipeline"
+	"github.com/cauce-stream/cauce/services/connect/internal/sinktask"
 	"github.com/cauce-stream/cauce/services/connect/internal/sourcetask"
 	"github.com/cauce-stream/cauce/services/connect/internal/status"
 	"github.com/cauce-stream/cauce/services/connect/internal/work"
@@ -158,5 +159,11 @@ func (w *Worker) writeStatus(ctx context.Context, records []status.Record) error
 }
 
 func (w *Worker) sinkTask(i *instance, config, task configs.Config, start func(context.Context, remote.Task) (*remote.SinkTask, error), running func(), used func(string)) (runner, error) {
-	return nil, fmt.Errorf("no sinks yet: %v", i.item)
+	m := w.metrics.of(i.item)
+	return sinktask.New(sinktask.Config{
+		Connector: i.item.Connector, Number: int(i.item.Task), Properties: config, Task: task, Worker: w.config.Values,
+	}, sinktask.Deps{
+		Log: w.log, Tracer: w.deps.Tracer, Start: start, Used: used, Running: running, Failures: &m.errors, Metrics: &m.sink,
+		Client: func(role sinktask.Role) ([]kgo.Opt, error) { return w.client(i, config, string(role)+".") },
+	})
 }
