@@ -51,7 +51,7 @@ func (f *Flags) short(o *config.Options, flag, key, value string) {
 
 // otherVariables begin with the prefix of keys and name none: what the command
 // line client reads, and where its tests find the program.
-var otherVariables = []string{"CAUCE_BOOTSTRAP", "CAUCE_BINARY"}
+var otherVariables = []string{"CAUCE_BOOTSTRAP", "CAUCE_BINARY", "CAUCE_CONNECT"}
 
 // settings are the variables of env that may set keys. The cluster's id has a
 // name without prefix in the apache/kafka image.
