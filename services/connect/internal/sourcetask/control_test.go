@@ -12,6 +12,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/cauce-stream/cauce/libs/plugin"
@@ -88,6 +89,20 @@ func TestAStopDoesNotWaitForBrokers(t *testing.T) {
 	fault.Remove()
 	w.start(counting("orders", 1, 100, 100), nil)
 	w.numbers("orders", 1, 100, true)
+}
+
+// TestAnAbandonedTaskDoesNotWaitForRoom has the producer have less room than the task counts with.
+func TestAnAbandonedTaskDoesNotWaitForRoom(t *testing.T) {
+	w := newWorld(t)
+	fault := w.cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Err: kerr.NotEnoughReplicas, Count: -1})
+	r := w.start(counting("orders", 1, 1000, 1000), func(_ *Config, d *Deps) { d.Producer = append(d.Producer, kgo.MaxBufferedRecords(10)) })
+	if err := fault.Wait(t.Context(), 1); err != nil {
+		t.Fatal(err)
+	}
+	r.cancel()
+	if err := r.end(); !errors.Is(err, context.Canceled) || w.at(0) != 0 {
+		t.Errorf("%v, stored up to %d", err, w.at(0))
+	}
 }
 
 // TestBrokersThatComeBack has the connections to the brokers end again and again, and requests be answered with passing errors.

@@ -32,8 +32,8 @@ import (
 	"github.com/cauce-stream/cauce/services/connect/internal/workerconfig"
 )
 
-// patience is for what happens at once, unless the machine is busy.
-const patience = time.Minute
+// patience is for what happens at once, unless the machine is busy. It is shorter than brokers leave a transaction open.
+const patience = 45 * time.Second
 
 // source is a connector whose polls are its test's. It notes what it is told.
 type source struct {

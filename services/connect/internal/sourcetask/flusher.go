@@ -2,7 +2,6 @@ package sourcetask
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -127,9 +126,9 @@ func (f *flusher) flush(ctx context.Context) {
 
 // commit tells the connector's task that the offsets of what was acknowledged are stored. What goes wrong there is the connector's affair.
 func (r *run) commit(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, r.settings.flushTimeout)
+	waiting, cancel := context.WithTimeout(ctx, r.settings.flushTimeout)
 	defer cancel()
-	if err := r.source.Commit(ctx); err != nil && !errors.Is(err, context.Canceled) {
+	if err := r.source.Commit(waiting); err != nil && ctx.Err() == nil {
 		r.deps.Log.Error("the connector's task has not taken note of stored offsets", zap.Error(err))
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -305,10 +306,18 @@ func (r *run) over(last bool, f *flight) {
 	}
 }
 
-// close ends the producer. What it has not produced is given up.
-func (r *run) close() {
-	r.closing.Store(true)
-	r.client.Close()
+// closeWith ends the producer when ctx ends or what it returns is called, which returns when that is done. What was not produced is given up: nobody waits
+// for it, or it is to be abandoned.
+func (r *run) closeWith(ctx context.Context) func() {
+	done := sync.OnceFunc(func() {
+		r.closing.Store(true)
+		r.client.Close()
+	})
+	stop := context.AfterFunc(ctx, done)
+	return func() {
+		stop()
+		done()
+	}
 }
 
 // sizeOf is what a record takes of the room for those on their way.

@@ -60,7 +60,7 @@ func (t *Task) Run(ctx context.Context) error {
 		return err
 	}
 	r := &run{Task: t, topics: topics, client: client, used: map[string]bool{}}
-	defer r.close()
+	defer r.closeWith(ctx)()
 	var cancel context.CancelFunc
 	r.live, cancel = context.WithCancel(ctx)
 	defer cancel()

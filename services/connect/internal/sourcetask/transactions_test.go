@@ -127,6 +127,7 @@ func numbered(p *plugin.SourcePartition, all ...int) []plugin.SourceRecord {
 
 func TestTransactionsOfTheConnector(t *testing.T) {
 	w := newWorld(t)
+	written := make(chan struct{})
 	s := transacting(
 		func(_ *plugin.SourceContext, p *plugin.SourcePartition) []plugin.SourceRecord {
 			return numbered(p, 1, 2)
@@ -139,6 +140,7 @@ func TestTransactionsOfTheConnector(t *testing.T) {
 			return numbered(p, 4, 5)
 		},
 		func(c *plugin.SourceContext, p *plugin.SourcePartition) []plugin.SourceRecord {
+			<-written // what is aborted is in the log, not on its way
 			c.AbortTransaction()
 			return numbered(p, 6)
 		},
@@ -149,6 +151,8 @@ func TestTransactionsOfTheConnector(t *testing.T) {
 		func(_ *plugin.SourceContext, p *plugin.SourcePartition) []plugin.SourceRecord { return numbered(p, 8) },
 	)
 	r := w.start(s, w.exactlyOnce, "transaction.boundary", "Connector")
+	eventually(t, "what is to be aborted", func() bool { return r.metrics.Written.Load() == 5 })
+	close(written)
 	s.await(t, "the commits", has("stored 0-1", "stored 0-3", "left out 0-4", "left out 0-6", "stored 0-7", "commit"))
 	eventually(t, "the last record", func() bool { return r.metrics.Polled.Load() == 8 })
 	if n := w.committedAt(0); n != 7 {
