@@ -21,7 +21,7 @@ type Shape struct {
 	// Racks are as many as the brokers are spread over, one after the other: rack-1, rack-2…; 0 gives them none.
 	Racks int `json:"racks,omitempty"`
 	// BasePort is the first of the ports taken, one after the other: Kafka listeners in order of id, brokers first, then
-	// admin servers, then what the controllers listen on.
+	// admin servers, then what the controllers listen on, and the REST interfaces of Connect workers.
 	BasePort int `json:"base_port"`
 	// Settings are key=value pairs that each node's configuration gets.
 	Settings []string `json:"settings,omitempty"`
@@ -51,13 +51,14 @@ func (s Shape) roles() []struct {
 		{broker, 0, s.Brokers},
 		{"groupcoord", 200, s.Groupcoords},
 		{"txncoord", 300, s.Txncoords},
-		{"connect", 400, s.Connects},
+		{connect, 400, s.Connects},
 		{controller, 100, s.Controllers},
 	}
 }
 
 const (
 	broker     = "broker"
+	connect    = "connect"
 	controller = "controller"
 )
 
@@ -91,7 +92,7 @@ func (s Shape) Validate() error {
 
 // ports is how many the cluster takes.
 func (s Shape) ports() int {
-	return 2*(s.Brokers+s.Groupcoords+s.Txncoords+s.Connects) + 4*s.Controllers
+	return 2*(s.Brokers+s.Groupcoords+s.Txncoords) + 3*s.Connects + 4*s.Controllers
 }
 
 // Node is one process of a cluster. Addresses are host:port.
@@ -105,6 +106,8 @@ type Node struct {
 	Bus    string `json:"bus,omitempty"`
 	Routes string `json:"routes,omitempty"`
 	Quorum string `json:"quorum,omitempty"`
+	// REST is where a Connect worker's REST interface is.
+	REST string `json:"rest,omitempty"`
 }
 
 // layout gives each node its id and addresses; host is where the node of that place in the list is.
@@ -130,6 +133,11 @@ func layout(s Shape, host func(place int) string) []Node {
 	for i := range nodes {
 		if nodes[i].Role == controller {
 			nodes[i].Bus, nodes[i].Routes, nodes[i].Quorum = address(i), address(i), address(i)
+		}
+	}
+	for i := range nodes {
+		if nodes[i].Role == connect {
+			nodes[i].REST = address(i)
 		}
 	}
 	return nodes

@@ -23,13 +23,13 @@ func TestLayoutGivesEachNodeItsOwnIDAndPorts(t *testing.T) {
 	ids, addresses := map[int32]bool{}, map[string]bool{}
 	for _, n := range nodes {
 		ids[n.ID] = true
-		for _, address := range []string{n.Kafka, n.Admin, n.Bus, n.Routes, n.Quorum} {
+		for _, address := range []string{n.Kafka, n.Admin, n.Bus, n.Routes, n.Quorum, n.REST} {
 			if address != "" && addresses[address] {
 				t.Errorf("%s is taken twice", address)
 			}
 			addresses[address] = true
 		}
-		if (n.Kafka == "") != (n.Role == controller) || (n.Quorum == "") == (n.Role == controller) || n.Admin == "" {
+		if (n.Kafka == "") != (n.Role == controller) || (n.Quorum == "") == (n.Role == controller) || n.Admin == "" || (n.REST == "") == (n.Role == connect) {
 			t.Errorf("addresses of %+v", n)
 		}
 	}

@@ -35,6 +35,12 @@ func (c *Cluster) properties(n Node) string {
 		}
 		values["bus.servers"] = strings.Join(servers, ",")
 	}
+	if n.Role == connect {
+		values["connect.listeners"] = "http://" + n.REST
+		for _, topic := range []string{"config", "offset", "status"} {
+			values["connect."+topic+".storage.replication.factor"] = replicas
+		}
+	}
 	for _, setting := range c.plan.Shape.Settings {
 		key, value, _ := strings.Cut(setting, "=")
 		values[strings.TrimSpace(key)] = value

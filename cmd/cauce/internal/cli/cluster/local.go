@@ -61,6 +61,7 @@ type nodeStatus struct {
 	Roles     []string           `json:"roles"`
 	Bootstrap string             `json:"bootstrap"` // empty for a controller
 	Admin     string             `json:"admin"`
+	REST      string             `json:"rest,omitempty"` // of a Connect worker
 	PID       int                `json:"pid"` // 0: none
 	State     localcluster.State `json:"state"`
 	Log       string             `json:"log"`
@@ -81,19 +82,19 @@ func (l *local) printStatus(c *localcluster.Cluster) error {
 			return err
 		}
 		document.Nodes = append(document.Nodes, nodeStatus{
-			ID: n.ID, Roles: []string{n.Role}, Bootstrap: n.Kafka, Admin: n.Admin, PID: pid, State: state, Log: c.LogFile(n),
+			ID: n.ID, Roles: []string{n.Role}, Bootstrap: n.Kafka, Admin: n.Admin, REST: n.REST, PID: pid, State: state, Log: c.LogFile(n),
 		})
 	}
 	slices.SortFunc(document.Nodes, func(a, b nodeStatus) int { return cmp.Compare(a.ID, b.ID) })
 	return l.s.Print(document, func() *output.Table {
 		table := output.NewTable(output.Right("NODE"), output.Left("ROLE"), output.Left("STATE"), output.Right("PID"),
-			output.Left("BOOTSTRAP"), output.Left("ADMIN"), output.Left("CUT OFF FROM"))
+			output.Left("BOOTSTRAP"), output.Left("ADMIN"), output.Left("REST"), output.Left("CUT OFF FROM"))
 		for _, n := range document.Nodes {
 			pid := ""
 			if n.PID > 0 {
 				pid = strconv.Itoa(n.PID)
 			}
-			table.Row(n.ID, n.Roles[0], n.State, pid, n.Bootstrap, n.Admin, unreachable(document.Cuts, n.ID))
+			table.Row(n.ID, n.Roles[0], n.State, pid, n.Bootstrap, n.Admin, n.REST, unreachable(document.Cuts, n.ID))
 		}
 		return table
 	})

@@ -33,6 +33,9 @@ alone, so that cluster partition can cut one node off from another; --network lo
   cauce cluster up --data-dir data --brokers 3 --set min.insync.replicas=2`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if shape.Groupcoords == 0 && !cmd.Flags().Changed("connects") {
+				shape.Connects = 0
+			}
 			c, err := l.openOrCreate(cmd, shape)
 			if err != nil {
 				return err
@@ -56,7 +59,7 @@ alone, so that cluster partition can cut one node off from another; --network lo
 	flags.IntVar(&shape.Brokers, "brokers", 1, "brokers, 1 at least")
 	flags.IntVar(&shape.Groupcoords, "groupcoords", 1, "coordinators of consumer groups")
 	flags.IntVar(&shape.Txncoords, "txncoords", 1, "coordinators of transactions")
-	flags.IntVar(&shape.Connects, "connects", 0, "nodes that run connectors")
+	flags.IntVar(&shape.Connects, "connects", 1, "Connect workers, which need a coordinator of groups")
 	flags.IntVar(&shape.Racks, "racks", 0, "racks that brokers are spread over: rack-1, rack-2…")
 	flags.IntVar(&shape.BasePort, "base-port", 19092, "the first of the `PORT`s that the cluster takes, one after the other")
 	flags.StringArrayVar(&shape.Settings, "set", nil, "set a key of every node, as `KEY=VALUE`; may be repeated")
