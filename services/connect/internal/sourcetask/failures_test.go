@@ -27,6 +27,8 @@ func poison(stage pipeline.Stage) plugin.SourceRecord {
 		r.Key = broken
 	case pipeline.ValueConverter:
 		r.Value = broken
+	case pipeline.HeaderConverter:
+		r.Headers = []data.Header{{Name: "bad", Value: broken}}
 	case pipeline.KafkaProduce:
 		r.Partition = 99
 	}
@@ -44,12 +46,14 @@ func atStage(stage pipeline.Stage, tolerance string) []string {
 		return append(pairs, "key.converter", "ByteArray")
 	case pipeline.ValueConverter:
 		return append(pairs, "value.converter", "ByteArray")
+	case pipeline.HeaderConverter:
+		return append(pairs, "header.converter", "ByteArray")
 	}
 	return pairs
 }
 
 func TestPoisonAtEachStage(t *testing.T) {
-	stages := []pipeline.Stage{pipeline.Transformation, pipeline.KeyConverter, pipeline.ValueConverter, pipeline.KafkaProduce}
+	stages := []pipeline.Stage{pipeline.Transformation, pipeline.KeyConverter, pipeline.ValueConverter, pipeline.HeaderConverter, pipeline.KafkaProduce}
 	for _, stage := range stages {
 		for _, tolerance := range []string{"none", "all"} {
 			t.Run(string(stage)+" "+tolerance, func(t *testing.T) {

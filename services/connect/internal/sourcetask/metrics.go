@@ -8,8 +8,8 @@ import (
 // Metrics are those of one task, under Kafka's names in source-task-metrics and connector-task-metrics.
 type Metrics struct {
 	// Polled is source-record-poll-total, Written source-record-write-total, and Active source-record-active-count: what was polled and neither
-	// stored nor left out yet.
-	Polled, Written, Active atomic.Int64
+	// stored nor left out yet. ActiveMax is the most that it was (source-record-active-count-max).
+	Polled, Written, Active, ActiveMax atomic.Int64
 	// Polls counts batches; PollNanos is what waiting for them took in all, PollMaxNanos at most (poll-batch-avg- and -max-time-ms).
 	Polls, PollNanos, PollMaxNanos atomic.Int64
 	// Commits and CommitFailures count what offset-commit-success- and -failure-percentage are made of; CommitNanos is what the last one took,
@@ -23,7 +23,7 @@ type Metrics struct {
 func (m *Metrics) polled(records int, took time.Duration) {
 	m.Polls.Add(1)
 	m.Polled.Add(int64(records))
-	m.Active.Add(int64(records))
+	raise(&m.ActiveMax, m.Active.Add(int64(records)))
 	m.PollNanos.Add(int64(took))
 	raise(&m.PollMaxNanos, int64(took))
 }

@@ -39,6 +39,8 @@ type run struct {
 	live context.Context
 
 	used map[string]bool // topics; the producer's goroutine's
+	// found are numbers of partitions that topics are known to have at least.
+	found map[string]int32
 }
 
 // guarantee is what sets at least once and exactly once apart.
@@ -217,6 +219,9 @@ func (r *run) send(ctx context.Context, b *batch, flights []flight, place int, r
 		if err := r.ready(record.Topic); err != nil {
 			return err
 		}
+		if err := r.findPartition(record); err != nil {
+			return err
+		}
 		if traced.IsSampled() {
 			nameTrace(record, traced)
 		}
@@ -245,6 +250,30 @@ func (r *run) ready(topic string) error {
 		return err
 	}
 	return r.orEnding(r.topics.prepare(r.live, topic))
+}
+
+// findPartition looks for the partition that a record has: it may be newer than what the producer knows of its topic. One that is not found fails when it is
+// produced.
+func (r *run) findPartition(record *kgo.Record) error {
+	if record.Partition < r.found[record.Topic] {
+		return nil
+	}
+	backoff := minBackoff
+	for range unknownTopicRetries {
+		if leader, _, err := r.client.PartitionLeader(record.Topic, 0); leader < 0 || err != nil {
+			return nil // nothing is known of the topic yet
+		}
+		if leader, _, err := r.client.PartitionLeader(record.Topic, record.Partition); leader >= 0 || err != nil {
+			r.found[record.Topic] = record.Partition + 1
+			return nil
+		}
+		r.client.ForceMetadataRefresh()
+		if !pause(r.live, &backoff) {
+			return errEnding
+		}
+		backoff = min(backoff, minMetadataAge)
+	}
+	return nil
 }
 
 // admit waits until there is room for a record.

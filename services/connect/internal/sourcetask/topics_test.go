@@ -151,6 +151,39 @@ func TestPartitions(t *testing.T) {
 	}
 }
 
+// TestANewPartition has a record for a partition that the producer does not know yet.
+func TestANewPartition(t *testing.T) {
+	w := newWorld(t)
+	added := make(chan struct{})
+	into := func(partition int32, value string) plugin.SourceRecord {
+		r := record("orders", value)
+		r.Partition = partition
+		return r
+	}
+	s := newSource(turns(func() ([]plugin.SourceRecord, error) { return []plugin.SourceRecord{into(2, "a")}, nil }, func() ([]plugin.SourceRecord, error) {
+		<-added
+		return []plugin.SourceRecord{into(0, "b"), into(4, "c"), into(4, "d"), into(1, "e")}, nil
+	}))
+	r := w.start(s, nil)
+	s.await(t, "the first record", has("stored a"))
+	cl, err := kgo.NewClient(kgo.SeedBrokers(w.brokers...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer cl.Close()
+	request := kmsg.NewPtrCreatePartitionsRequest()
+	request.Topics = []kmsg.CreatePartitionsRequestTopic{{Topic: "orders", Count: 5}}
+	if response, err := request.RequestWith(t.Context(), cl); err != nil || response.Topics[0].ErrorCode != 0 {
+		t.Fatal(response, err)
+	}
+	close(added)
+	s.await(t, "the others", has("stored b", "stored c", "stored d", "stored e"))
+	r.stop()
+	if got := texts(w.consume("orders", 5)[4]); !slices.Equal(got, []string{"c", "d"}) {
+		t.Errorf("the new partition has %q", got)
+	}
+}
+
 func TestAPluginChoosesPartitions(t *testing.T) {
 	w := newWorld(t)
 	s := newSource(turns(func() ([]plugin.SourceRecord, error) {
