@@ -102,16 +102,21 @@ func (c *Cluster) Resume(ctx context.Context, n Node) error {
 	return c.awaitState(ctx, n, Running)
 }
 
-// Down stops whatever runs: the controllers last, since nodes hand over to others what they have. What still runs when
-// ctx ends is killed, and named by the error.
+// Down stops whatever runs: Connect workers first, which store by the brokers how far they have come, the controllers last, since nodes hand over to
+// others what they have. What still runs when ctx ends is killed, and named by the error.
 func (c *Cluster) Down(ctx context.Context) error {
 	var errs []error
-	for _, controllers := range []bool{false, true} {
+	turn := map[string]int{connect: 0, controller: 2}
+	for now := range 3 {
 		var running []Node
 		for _, n := range c.plan.Nodes {
 			state, _, err := c.Process(n)
 			errs = append(errs, err)
-			if state != Stopped && err == nil && (n.Role == controller) == controllers {
+			at, special := turn[n.Role]
+			if !special {
+				at = 1
+			}
+			if state != Stopped && err == nil && at == now {
 				running = append(running, n)
 			}
 		}

@@ -41,6 +41,7 @@ func newBoard(w *Worker) *board {
 
 // say sets what state something is in, as of the generation of the group that this worker knows.
 func (b *board) say(item work.Item, state status.State, trace, version string) {
+	b.w.metrics.say(item, state)
 	s := status.Status{State: state, Trace: trace, WorkerID: b.w.id, Generation: b.w.crew.generation(), Version: version}
 	b.put(note{record: status.StatusRecord(item, s), item: item, state: s, safe: state == status.Unassigned || state == status.Failed})
 }

@@ -143,6 +143,9 @@ func (c *crew) settled(s member.Settlement) {
 	pending := c.lastChange >= s.ConfigOffset
 	mine := maps.Clone(c.assigned)
 	c.mu.Unlock()
+	if s.MemberID != "" {
+		c.w.metrics.rebalanced(s.Generation, s.Leader)
+	}
 	c.w.topics.lead(s.Leader && led)
 	c.w.herder.SetGroup(herder.Group{Leader: s.Leader, LeaderURL: s.LeaderURL, Pending: pending, Mine: mine, Owners: s.Owners})
 	if s.Leader {
@@ -306,11 +309,11 @@ func (c *crew) stop(items []work.Item, revoked bool) {
 		if !inOrder {
 			c.w.log.Warn("does not stop in time and is ended", zap.Stringer("item", one.item))
 		}
-		if revoked {
-			c.w.metrics.forget(one.item)
-		}
 		if revoked && inOrder && !one.failed() {
 			c.w.states.say(one.item, status.Unassigned, "", "")
+		}
+		if revoked {
+			c.w.metrics.forget(one.item)
 		}
 	}
 }

@@ -83,12 +83,15 @@ type Worker struct {
 // New binds the REST listeners, so that their ports are known. Run or Close has to be called.
 func New(c Config, d Deps) (*Worker, error) {
 	w := &Worker{
-		config: c, deps: d, log: d.Log.Named("connect"), wanted: newWanted(), leading: make(chan struct{}, 1), levels: newLevels(d.Level), metrics: newMetrics(),
+		config: c, deps: d, log: d.Log.Named("connect"), wanted: newWanted(), leading: make(chan struct{}, 1), levels: newLevels(d.Level),
 		http: &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }},
 	}
 	v := c.Values
 	var err error
 	if w.plugins, err = newPlugins(c); err != nil {
+		return nil, err
+	}
+	if w.metrics, err = newMetrics(d.Metrics); err != nil {
 		return nil, err
 	}
 	version, ok := protocol.VersionOf(protocolNames[v.String("connect.protocol")])
@@ -238,6 +241,7 @@ func (w *Worker) Close() error {
 		faults = append(faults, l.close())
 	}
 	w.listeners = nil
+	w.metrics.close()
 	if w.topics != nil {
 		w.topics.close()
 	}
