@@ -62,7 +62,7 @@ type nodeStatus struct {
 	Bootstrap string             `json:"bootstrap"` // empty for a controller
 	Admin     string             `json:"admin"`
 	REST      string             `json:"rest,omitempty"` // of a Connect worker
-	PID       int                `json:"pid"` // 0: none
+	PID       int                `json:"pid"`            // 0: none
 	State     localcluster.State `json:"state"`
 	Log       string             `json:"log"`
 }
