@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -96,7 +97,10 @@ func TestOpen(t *testing.T) {
 		q, cluster, _ := open(t, Config{Topic: "dlq", ReplicationFactor: 1}, topics...)
 		acks := make(chan int16, 1)
 		cluster.ControlKey(int16(kmsg.Produce), func(req kmsg.Request) (kmsg.Response, error, bool) {
-			acks <- req.(*kmsg.ProduceRequest).Acks
+			select {
+			case acks <- req.(*kmsg.ProduceRequest).Acks:
+			default:
+			}
 			return nil, nil, false
 		})
 		q.Report(t.Context(), failure())
@@ -124,8 +128,9 @@ func TestFlush(t *testing.T) {
 		t.Errorf("nothing to flush: %v", err)
 	}
 	asked, answer := make(chan struct{}), make(chan struct{})
+	var first sync.Once
 	cluster.ControlKey(int16(kmsg.Produce), func(kmsg.Request) (kmsg.Response, error, bool) {
-		close(asked)
+		first.Do(func() { close(asked) })
 		cluster.SleepControl(func() { <-answer })
 		return nil, nil, false
 	})

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime/debug"
 	"sync/atomic"
 	"time"
 
@@ -76,12 +77,16 @@ func (f *Failure) Exception() string {
 	return prefix + "DataException"
 }
 
-// Trace is for people who look for the cause: the exception, its words and, of a panic in a connector, the stack.
+// Trace is for people who look for the cause: the exception, its words and, of a panic, the stack.
 func (f *Failure) Trace() string {
 	text := f.Exception() + ": " + f.Err.Error()
 	var fault *remote.Fault
-	if errors.As(f.Err, &fault) && fault.Trace != "" {
+	var own *panicked
+	switch {
+	case errors.As(f.Err, &fault) && fault.Trace != "":
 		text += "\n" + fault.Trace
+	case errors.As(f.Err, &own):
+		text += "\n" + string(own.stack)
 	}
 	return text
 }
@@ -189,10 +194,28 @@ func retriable(err error) bool {
 // minDelay is the first pause before an operation is tried again; each further one is twice as long.
 const minDelay = 300 * time.Millisecond
 
+// panicked is what an operation has panicked with: a record that is its fault is no reason for all tasks of the process to end.
+type panicked struct {
+	value any
+	stack []byte
+}
+
+func (p *panicked) Error() string { return fmt.Sprintf("panic: %v", p.value) }
+
+// guarded makes an error of a panic.
+func guarded[T any](operation func() (T, error)) (result T, err error) {
+	defer func() {
+		if value := recover(); value != nil {
+			err = &panicked{value, debug.Stack()}
+		}
+	}()
+	return operation()
+}
+
 // attempt does an operation, again if it fails and errors.* say so. ok says that it has succeeded in the end; otherwise f, with its error, is
 // reported, and err is the end of the task.
 func attempt[T any](ctx context.Context, p *Pipeline, f Failure, operation func() (T, error)) (result T, ok bool, err error) {
-	if result, err = operation(); err == nil {
+	if result, err = guarded(operation); err == nil {
 		return result, true, nil
 	}
 	begun := p.deps.Now()
@@ -205,7 +228,7 @@ func attempt[T any](ctx context.Context, p *Pipeline, f Failure, operation func(
 			return result, false, fmt.Errorf("%s: waiting to try %s again: %w", f.record(), f.Stage, ctx.Err())
 		}
 		p.deps.Metrics.Retries.Add(1)
-		if result, err = operation(); err == nil {
+		if result, err = guarded(operation); err == nil {
 			return result, true, nil
 		}
 	}

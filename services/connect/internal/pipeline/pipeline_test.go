@@ -366,6 +366,22 @@ func TestLog(t *testing.T) {
 	}
 }
 
+type panicking struct{ converter.Converter }
+
+func (panicking) Decode(string, []byte) (data.Value, error) { panic("out of range") }
+
+// A panic is the record's failure, not the worker's.
+func TestPanic(t *testing.T) {
+	f := newFixture(t, "errors.tolerance", "all", "errors.retry.timeout", "-1")
+	f.value.Converter = panicking{}
+	if _, keep, err := f.FromTopic(t.Context(), consumed()); keep || err != nil || len(f.failures) != 1 || len(f.waits) != 0 {
+		t.Fatalf("kept %t, %v, reported %v", keep, err, f.failures)
+	}
+	if failure := f.failures[0]; failure.Stage != ValueConverter || !strings.Contains(failure.Error(), "panic: out of range") || !strings.Contains(failure.Trace(), "panicking") {
+		t.Errorf("reported %v", failure.Trace())
+	}
+}
+
 func TestFail(t *testing.T) {
 	polled := data.NewRecord("orders", data.Value{V: strings.Repeat("k", 5000)}, data.Value{})
 	for _, failure := range []*Failure{Put(consumed(), errors.New("too long")), Produced(&polled, errors.New("too large"))} {

@@ -63,7 +63,8 @@ func (r *run) flushQueue(ctx context.Context) error {
 // commit commits while the task goes on. After a fault of the connector it goes on from what is committed.
 func (r *run) commit() error {
 	if r.settle(); r.committing {
-		return nil // the next time will do
+		r.commitAsked = true // once it is settled
+		return nil
 	}
 	offsets, err := r.preCommit(r.ctx, slices.Collect(maps.Keys(r.positions)))
 	var fault *remote.Fault
@@ -85,6 +86,7 @@ func (r *run) commit() error {
 	r.client.CommitOffsets(ctx, byTopic(offsets, epochOffset), func(_ *kgo.Client, _ *kmsg.OffsetCommitRequest, resp *kmsg.OffsetCommitResponse, err error) {
 		cancel()
 		r.committed <- outcome{offsets, commitError(resp, err)}
+		r.signals.look()
 	})
 	return nil
 }

@@ -14,6 +14,7 @@ import (
 // onAssigned opens partitions before the first record of them is read.
 func (r *run) onAssigned(_ context.Context, _ *kgo.Client, assigned map[string][]int32) {
 	<-r.ready
+	defer r.signals.look() // at what has changed, and is wished for
 	if r.over || r.fault != nil {
 		return
 	}
@@ -64,6 +65,7 @@ func (r *run) adjust(_ context.Context, offsets map[string]map[int32]kgo.Offset)
 // onRevoked gives up partitions that another task is to have.
 func (r *run) onRevoked(_ context.Context, _ *kgo.Client, revoked map[string][]int32) {
 	<-r.ready
+	defer r.signals.look()
 	if partitions := r.had(revoked); len(partitions) > 0 {
 		r.fail(r.closePartitions(r.ctx, partitions))
 	}
@@ -72,6 +74,7 @@ func (r *run) onRevoked(_ context.Context, _ *kgo.Client, revoked map[string][]i
 // onLost gives up partitions that another task may have already: there is nothing to commit any more.
 func (r *run) onLost(_ context.Context, _ *kgo.Client, lost map[string][]int32) {
 	<-r.ready
+	defer r.signals.look()
 	partitions := r.had(lost)
 	if len(partitions) == 0 {
 		return
@@ -105,6 +108,5 @@ func (r *run) had(gone map[string][]int32) []plugin.TopicPartition {
 func (r *run) fail(err error) {
 	if err != nil && r.fault == nil {
 		r.fault = err
-		r.signals.look()
 	}
 }

@@ -262,20 +262,41 @@ func TestProcessDies(t *testing.T) {
 
 func TestPause(t *testing.T) {
 	f := newFixture(t, 1)
+	f.worker["offset.flush.interval.ms"] = "20"
+	var empty atomic.Int32
+	f.sink.put = func(_ *plugin.SinkContext, records []plugin.SinkRecord) error {
+		if len(records) == 0 {
+			empty.Add(1)
+		}
+		return nil
+	}
 	f.produce(0, "a")
 	r := f.run()
 	f.has("a")
 	r.SetPaused(true)
-	f.eventually("a commit when it is paused", func() bool { return f.committed() == "0@1" })
+	f.eventually("a commit", func() bool { return f.committed() == "0@1" })
 	f.produce(0, "b")
-	f.eventually("the group still has its member", func() bool { return f.metrics.Partitions.Load() == 1 })
-	if got := f.got(); !slices.Equal(got, []string{"a"}) {
-		t.Errorf("put %v while it is paused", got)
+	for from, turns := empty.Load(), int32(5); empty.Load() < from+turns; {
+		f.eventually("its turns go on", func() bool { return empty.Load() >= from+turns })
+	}
+	if got := f.got(); !slices.Equal(got, []string{"a"}) || f.metrics.Partitions.Load() != 1 {
+		t.Errorf("put %v while it is paused, and has %d partitions", got, f.metrics.Partitions.Load())
 	}
 	r.SetPaused(false)
 	f.has("b")
 	r.stop()
-	if got := f.seen("put"); !slices.Equal(got, []string{"start", "open orders-0", "precommit orders-0@1", "precommit orders-0@2", "close orders-0", "stop"}) {
+}
+
+// What was put is committed when a task is paused.
+func TestPauseCommits(t *testing.T) {
+	f := newFixture(t, 1)
+	f.produce(0, "a")
+	r := f.run()
+	f.has("a")
+	r.SetPaused(true)
+	f.eventually("a commit", func() bool { return f.committed() == "0@1" })
+	r.stop()
+	if got := f.seen("put"); !slices.Equal(got, []string{"start", "open orders-0", "precommit orders-0@1", "precommit orders-0@1", "close orders-0", "stop"}) {
 		t.Errorf("asked for %v", got)
 	}
 }
@@ -476,6 +497,101 @@ func TestLost(t *testing.T) {
 	}
 	if f.committed() != "0@1" {
 		t.Errorf("committed %s", f.committed())
+	}
+}
+
+// What a task wants none of it gets again when it gets the partition again.
+func TestLostWhilePaused(t *testing.T) {
+	f := newFixture(t, 1)
+	var opened atomic.Int32
+	f.sink.open = func(c *plugin.SinkContext, partitions []plugin.TopicPartition) error {
+		if opened.Add(1) == 1 {
+			c.Pause(partitions...)
+		}
+		return nil
+	}
+	f.produce(0, "a")
+	f.run()
+	f.eventually("it is opened", func() bool { return opened.Load() == 1 })
+	f.cluster.ControlKey(int16(kmsg.Heartbeat), func(req kmsg.Request) (kmsg.Response, error, bool) {
+		resp := req.ResponseKind().(*kmsg.HeartbeatResponse)
+		resp.ErrorCode = kerr.UnknownMemberID.Code
+		return resp, nil, true
+	})
+	f.has("a")
+}
+
+// A task that waits to put a batch again holds up nobody in its group.
+func TestRebalanceWhileRetrying(t *testing.T) {
+	f := newFixture(t, 2)
+	f.worker["offset.flush.interval.ms"] = "600000"
+	other := &sink{}
+	connector, _ := serve(t, other)
+	f.sink.put = func(c *plugin.SinkContext, records []plugin.SinkRecord) error {
+		if len(records) > 0 {
+			c.NextPut(time.Hour)
+			return plugin.Retriable(errors.New("the database is away"))
+		}
+		return nil
+	}
+	f.produce(0, "a")
+	f.produce(1, "b")
+	first := f.run()
+	f.eventually("a put", func() bool { return len(f.seen("start", "open")) > 0 })
+	d := f.deps()
+	d.Start, d.Metrics = connector.StartSink, &Metrics{}
+	second := f.runWith(f.config(), d)
+	f.eventually("the other puts what it was given", func() bool { return len(other.got()) == 1 })
+	first.stop()
+	f.eventually("the other has all", func() bool { return len(other.got()) == 2 })
+	second.stop()
+	if f.committed() != "0@1 1@1" {
+		t.Errorf("committed %s", f.committed())
+	}
+}
+
+// A commit that is asked for while one is under way follows it.
+func TestCommitsInARow(t *testing.T) {
+	f := newFixture(t, 1, "consumer.override.max.poll.records", "1")
+	asked, answer := make(chan struct{}), make(chan struct{})
+	var first atomic.Bool
+	f.cluster.ControlKey(int16(kmsg.OffsetCommit), func(kmsg.Request) (kmsg.Response, error, bool) {
+		if first.CompareAndSwap(false, true) {
+			close(asked)
+			f.cluster.SleepControl(func() { <-answer })
+		}
+		return nil, nil, false
+	})
+	f.sink.put = func(c *plugin.SinkContext, records []plugin.SinkRecord) error {
+		if len(records) > 0 {
+			c.RequestCommit()
+		}
+		return nil
+	}
+	f.produce(0, "a")
+	r := f.run()
+	<-asked
+	f.produce(0, "b")
+	f.has("b")
+	close(answer)
+	f.eventually("the second commit", func() bool { return f.committed() == "0@2" })
+	r.stop()
+}
+
+// Given up is given up, whether there are brokers to tell or not.
+func TestGivenUpWithoutBrokers(t *testing.T) {
+	f := newFixture(t, 1)
+	f.produce(0, "a")
+	r := f.run()
+	f.has("a")
+	f.cluster.Close()
+	begun := time.Now()
+	r.kill()
+	if err := r.end(); !errors.Is(err, context.Canceled) {
+		t.Errorf("ended with %v", err)
+	}
+	if took := time.Since(begun); took > 10*time.Second {
+		t.Errorf("took %v", took)
 	}
 }
 
