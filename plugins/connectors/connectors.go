@@ -12,5 +12,5 @@ import (
 
 // All returns them, in the order in which they are shown.
 func All() []plugin.Plugin {
-	return []plugin.Plugin{file.Source{}, file.Sink{}, generator.Source{}, blackhole.Sink{}, httpapi.Source{}, httpapi.Sink{}, postgres.Source{}}
+	return []plugin.Plugin{file.Source{}, file.Sink{}, generator.Source{}, blackhole.Sink{}, httpapi.Source{}, httpapi.Sink{}, postgres.Source{}, postgres.Sink{}}
 }
