@@ -32,6 +32,8 @@ type instance struct {
 	paused bool
 	// steer has the runner follow paused and stopping; nil before there is one.
 	steer runner
+	// report says in which state a task is that has started; nil before. It is called with mu held, so that no state comes after a failure.
+	report func(paused bool)
 }
 
 // runner is a task at work: sources and sinks.
@@ -57,10 +59,10 @@ func (i *instance) start(ctx context.Context, w *Worker) {
 		if err == nil || ctx.Err() != nil {
 			return
 		}
-		i.mu.Lock()
-		i.err = err
-		i.mu.Unlock()
 		w.log.Error("failed", zap.Stringer("item", i.item), zap.Error(err))
+		i.mu.Lock()
+		defer i.mu.Unlock()
+		i.err = err
 		w.states.say(i.item, status.Failed, traceOf(err), "")
 	}()
 }
@@ -123,6 +125,17 @@ func (i *instance) setPaused(paused bool) {
 	if i.steer != nil {
 		i.steer.SetPaused(paused)
 	}
+	if i.report != nil && i.err == nil {
+		i.report(paused)
+	}
+}
+
+// started has a task say its state from now on.
+func (i *instance) started(report func(paused bool)) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.report = report
+	report(i.paused)
 }
 
 // take hands a runner what was asked for before there was one.

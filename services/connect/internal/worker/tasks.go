@@ -36,14 +36,13 @@ func (w *Worker) runTask(ctx context.Context, i *instance) error {
 		return err
 	}
 	running := func() {
-		state := status.Running
-		i.mu.Lock()
-		paused := i.paused
-		i.mu.Unlock()
-		if paused {
-			state = status.Paused
-		}
-		w.states.say(i.item, state, "", connector.Version)
+		i.started(func(paused bool) {
+			state := status.Running
+			if paused {
+				state = status.Paused
+			}
+			w.states.say(i.item, state, "", connector.Version)
+		})
 	}
 	used := func(topic string) {
 		if w.config.Values.Bool("topic.tracking.enable") {
