@@ -50,6 +50,7 @@ func (m *Member) lead(ctx context.Context, joined []kmsg.JoinGroupResponseMember
 	}
 	shares := m.shares(joined, offset, protocol.NoError, m.decide(members, items))
 	m.owners = owners(members, shares, m.protocol)
+	m.revoking = slices.ContainsFunc(shares, func(s share) bool { return len(s.assignment.Revoked) > 0 })
 	return shares
 }
 

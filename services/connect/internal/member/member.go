@@ -67,6 +67,8 @@ type Settlement struct {
 	Leader    bool
 	LeaderURL string
 	Owners    map[work.Item]string
+	// Revoking says, to the leader, that some have to give work up yet: another round follows.
+	Revoking bool
 	// Mine is what this worker runs, in order.
 	Mine []work.Item
 }
@@ -86,8 +88,9 @@ type Member struct {
 	// protocol is the group's in this round, agreed that of the last one that was completed.
 	protocol, agreed protocol.Version
 	// leader remembers what was assigned, for the rounds that this worker leads. owners is who runs what since the last round if it led that, else nil.
-	leader *assignment.Leader
-	owners map[work.Item]string
+	leader   *assignment.Leader
+	owners   map[work.Item]string
+	revoking bool // in that round some had to give work up
 	// last is the last assignment; nil before the first, and once the membership was lost.
 	last    *protocol.Assignment
 	running map[work.Item]bool

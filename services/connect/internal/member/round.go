@@ -111,7 +111,7 @@ func (m *Member) sync(ctx context.Context, joined *kmsg.JoinGroupResponse) (*pro
 	req.Group, req.MemberID, req.Generation = m.config.GroupID, m.id, m.generation
 	kind, name := protocol.Type, m.protocol.String()
 	req.ProtocolType, req.Protocol = &kind, &name
-	m.owners = nil
+	m.owners, m.revoking = nil, false
 	if joined.LeaderID == m.id {
 		for _, one := range m.lead(ctx, joined.Members) {
 			a := kmsg.NewSyncGroupRequestGroupAssignment()

@@ -85,7 +85,7 @@ func (m *Member) take(a *protocol.Assignment, o outcome) {
 	}
 	if a.Code == protocol.NoError && o.err == nil {
 		m.deps.Settled(Settlement{
-			Generation: m.generation, MemberID: m.id, ConfigOffset: a.ConfigOffset, Leader: m.owners != nil, LeaderURL: a.LeaderURL, Owners: m.owners, Mine: o.running,
+			Generation: m.generation, MemberID: m.id, ConfigOffset: a.ConfigOffset, Leader: m.owners != nil, LeaderURL: a.LeaderURL, Owners: m.owners, Revoking: m.revoking, Mine: o.running,
 		})
 	}
 }

@@ -140,21 +140,21 @@ func (c *crew) settled(s member.Settlement) {
 	for _, item := range items {
 		c.known[item.Connector] = true
 	}
-	pending := c.lastChange >= s.ConfigOffset
+	changed := c.lastChange >= s.ConfigOffset
 	mine := maps.Clone(c.assigned)
 	c.mu.Unlock()
 	if s.MemberID != "" {
 		c.w.metrics.rebalanced(s.Generation, s.Leader)
 	}
 	c.w.topics.lead(s.Leader && led)
-	c.w.herder.SetGroup(herder.Group{Leader: s.Leader, LeaderURL: s.LeaderURL, Pending: pending, Mine: mine, Owners: s.Owners})
+	c.w.herder.SetGroup(herder.Group{Leader: s.Leader, LeaderURL: s.LeaderURL, Pending: changed || s.Revoking, Mine: mine, Owners: s.Owners})
 	if s.Leader {
 		select {
 		case c.w.leading <- struct{}{}:
 		default:
 		}
 	}
-	if pending {
+	if changed {
 		c.w.member.Rejoin()
 	}
 	c.wake()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"time"
 
 	"go.uber.org/zap"
 
@@ -50,21 +51,61 @@ func (i *instance) start(ctx context.Context, w *Worker) {
 	go func() {
 		defer close(i.done)
 		defer i.abandon()
-		var err error
-		if i.item.IsTask() {
-			err = w.runTask(ctx, i)
-		} else {
-			err = w.runConnector(ctx, i)
-		}
+		i.keepRunning(ctx, w)
+	}()
+}
+
+// keepRunning runs it, and again after a failure if the worker is configured to do so: after a pause that grows with each failure that comes soon.
+func (i *instance) keepRunning(ctx context.Context, w *Worker) {
+	least, most := w.config.Values.DurationMs("task.restart.backoff.ms"), w.config.Values.DurationMs("task.restart.backoff.max.ms")
+	backoff := least
+	for {
+		began := time.Now()
+		err := i.run(ctx, w)
 		if err == nil || ctx.Err() != nil {
 			return
 		}
-		w.log.Error("failed", zap.Stringer("item", i.item), zap.Error(err))
 		i.mu.Lock()
-		defer i.mu.Unlock()
-		i.err = err
+		i.err, i.steer = err, nil
+		i.mu.Unlock()
+		w.log.Error("failed", zap.Stringer("item", i.item), zap.Error(err))
 		w.states.say(i.item, status.Failed, traceOf(err), "")
-	}()
+		if least == 0 || i.stopped() {
+			return
+		}
+		if time.Since(began) > most {
+			backoff = least
+		}
+		w.log.Info("starting again after a pause", zap.Stringer("item", i.item), zap.Duration("pause", backoff))
+		if !i.rest(ctx, backoff) {
+			return
+		}
+		backoff = min(2*backoff, max(most, least))
+		i.mu.Lock()
+		i.err = nil
+		i.mu.Unlock()
+		w.states.say(i.item, status.Restarting, "", "")
+	}
+}
+
+func (i *instance) run(ctx context.Context, w *Worker) error {
+	if i.item.IsTask() {
+		return w.runTask(ctx, i)
+	}
+	return w.runConnector(ctx, i)
+}
+
+// rest waits, and says whether nothing has asked for an end meanwhile.
+func (i *instance) rest(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-i.stopping:
+	case <-ctx.Done():
+	}
+	return false
 }
 
 // traceOf is what a state says of an error: the words, and the stack of a panic in a plugin.

@@ -39,7 +39,11 @@ func (w *Worker) offsets(ctx context.Context, name string, c configs.Config) ([]
 		return nil, err
 	}
 	if connector.Source {
-		return w.topics.allOffsets(ctx, name)
+		where, err := w.stores.of(ctx, c)
+		if err != nil {
+			return nil, err
+		}
+		return where.entries(ctx, name)
 	}
 	client, err := w.adminClient(c)
 	if err != nil {
@@ -118,8 +122,12 @@ func (w *Worker) alterOffsets(ctx context.Context, name string, c configs.Config
 }
 
 func (w *Worker) alterSource(ctx context.Context, name string, connector *host.Connector, c configs.Config, entries []offsets.Entry) (bool, error) {
+	where, err := w.stores.of(ctx, c)
+	if err != nil {
+		return false, err
+	}
 	if entries == nil {
-		all, err := w.topics.allOffsets(ctx, name)
+		all, err := where.entries(ctx, name)
 		if err != nil {
 			return false, err
 		}
@@ -145,10 +153,10 @@ func (w *Worker) alterSource(ctx context.Context, name string, connector *host.C
 	if err != nil {
 		return false, err
 	}
-	if _, err := w.topics.storedOffsets(ctx, name, nil); err != nil {
+	if _, err := where.get(ctx, name, nil); err != nil { // a key that anyone has written is to be known
 		return false, err
 	}
-	return managed, w.topics.storeOffsets(ctx, name, entries)
+	return managed, where.write(ctx, name, entries)
 }
 
 func (w *Worker) alterSink(ctx context.Context, name string, connector *host.Connector, c configs.Config, entries []offsets.Entry) (bool, error) {

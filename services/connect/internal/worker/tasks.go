@@ -51,7 +51,7 @@ func (w *Worker) runTask(ctx context.Context, i *instance) error {
 	}
 	var r runner
 	if connector.Source {
-		r, err = w.sourceTask(i, config, task, connector.StartSource, running, used)
+		r, err = w.sourceTask(ctx, i, config, task, connector.StartSource, running, used)
 	} else {
 		r, err = w.sinkTask(i, config, task, connector.StartSink, running, used)
 	}
@@ -82,7 +82,7 @@ func (w *Worker) client(i *instance, config configs.Config, family string) ([]kg
 	return options, nil
 }
 
-func (w *Worker) sourceTask(i *instance, config, task configs.Config, start func(context.Context, remote.Task) (*remote.SourceTask, error), running func(), used func(string)) (runner, error) {
+func (w *Worker) sourceTask(ctx context.Context, i *instance, config, task configs.Config, start func(context.Context, remote.Task) (*remote.SourceTask, error), running func(), used func(string)) (runner, error) {
 	name := i.item.Connector
 	m := w.metrics.of(i.item)
 	p, err := pipeline.New(pipeline.Config{Connector: name, Task: int(i.item.Task), Properties: config, Worker: w.config.Values},
@@ -90,13 +90,17 @@ func (w *Worker) sourceTask(i *instance, config, task configs.Config, start func
 	if err != nil {
 		return nil, err
 	}
+	where, err := w.stores.of(ctx, config)
+	if err != nil {
+		return nil, err
+	}
 	d := sourcetask.Deps{
 		Start: start, Pipeline: p, Partition: w.plugins.partition, Running: running, Used: used, Log: w.log, Tracer: w.deps.Tracer, Metrics: &m.source,
 		ReadOffsets: func(ctx context.Context, partitions []json.RawMessage) ([]json.RawMessage, error) {
-			return w.readOffsets(ctx, name, partitions)
+			return readOffsets(ctx, where, name, partitions)
 		},
 		WriteOffsets: func(ctx context.Context, entries []offsets.Entry) error {
-			return w.topics.storeOffsets(ctx, name, entries)
+			return where.write(ctx, name, entries)
 		},
 	}
 	if d.Producer, err = w.client(i, config, workerconfig.Producer); err != nil {
@@ -106,10 +110,13 @@ func (w *Worker) sourceTask(i *instance, config, task configs.Config, start func
 		return nil, err
 	}
 	if w.exactlyOnce() {
-		d.WriteOffsets = nil
+		d.WriteOffsets = func(ctx context.Context, entries []offsets.Entry) error {
+			where.copy(ctx, name, entries)
+			return nil
+		}
 		d.ExactlyOnce = &sourcetask.ExactlyOnce{
-			OffsetsTopic: w.config.Values.String("offset.storage.topic"),
-			RecordsFor:   func(e offsets.Entry) []offsets.Record { return w.topics.offsetRecords(name, e) },
+			OffsetsTopic: where.first.want.Name,
+			RecordsFor:   func(e offsets.Entry) []offsets.Record { return where.first.records(name, e) },
 			BeforeInit:   func(ctx context.Context) error { return w.awaitFencing(ctx, i) },
 			BeforeFirst:  func(context.Context) error { return w.stillCurrent(i) },
 		}
@@ -118,7 +125,7 @@ func (w *Worker) sourceTask(i *instance, config, task configs.Config, start func
 }
 
 // readOffsets are the stored offsets of partitions of a source, as JSON.
-func (w *Worker) readOffsets(ctx context.Context, connector string, partitions []json.RawMessage) ([]json.RawMessage, error) {
+func readOffsets(ctx context.Context, where kept, connector string, partitions []json.RawMessage) ([]json.RawMessage, error) {
 	asked := make([]offsets.Map, len(partitions))
 	for n, text := range partitions {
 		var err error
@@ -126,7 +133,7 @@ func (w *Worker) readOffsets(ctx context.Context, connector string, partitions [
 			return nil, fmt.Errorf("partition %s: %w", text, err)
 		}
 	}
-	found, err := w.topics.storedOffsets(ctx, connector, asked)
+	found, err := where.get(ctx, connector, asked)
 	if err != nil {
 		return nil, err
 	}

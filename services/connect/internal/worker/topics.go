@@ -16,7 +16,6 @@ import (
 	"github.com/cauce-stream/cauce/libs/kafka/client"
 	"github.com/cauce-stream/cauce/services/connect/internal/clientconfig"
 	"github.com/cauce-stream/cauce/services/connect/internal/configs"
-	"github.com/cauce-stream/cauce/services/connect/internal/offsets"
 	"github.com/cauce-stream/cauce/services/connect/internal/status"
 	"github.com/cauce-stream/cauce/services/connect/internal/topiclog"
 	"github.com/cauce-stream/cauce/services/connect/internal/topicwriter"
@@ -38,12 +37,11 @@ type topics struct {
 	w       *Worker
 	configs topic
 	status  topic
-	offsets topic
+	offsets *store
 	// plain writes what any worker may write to the config topic; the leader writes in transactions where exactly.once.source.support is not disabled.
 	plain *topicwriter.Writer
 
-	mu    sync.Mutex
-	table *offsets.Table
+	mu sync.Mutex
 	// live is set once the config topic has been read to its end: requests in it from before then are over.
 	live bool
 	// claimed says that this worker has ended the transactions of earlier leaders since it leads.
@@ -59,7 +57,7 @@ type topic struct {
 }
 
 func (w *Worker) newTopics() (*topics, error) {
-	t := &topics{w: w, table: offsets.New()}
+	t := &topics{w: w}
 	transactional := ""
 	if w.config.Values.String("exactly.once.source.support") != "disabled" {
 		transactional = "connect-cluster-" + w.config.Values.String("group.id")
@@ -79,13 +77,14 @@ func (w *Worker) newTopics() (*topics, error) {
 	}{
 		{&t.configs, "config", workerconfig.ConfigTopic, 1, transactional, t.followConfig},
 		{&t.status, "status", workerconfig.StatusTopic, int32(w.config.Values.Int("status.storage.partitions")), "", t.followStatus},
-		{&t.offsets, "offset", workerconfig.OffsetTopic, int32(w.config.Values.Int("offset.storage.partitions")), "", t.followOffset},
 	} {
-		*one.topic = w.newTopic(one.name, one.family, one.partitions, one.visit)
+		*one.topic = w.newTopic(w.config.Values.String(one.name+".storage.topic"), one.name, one.family, one.partitions, one.visit)
 		one.topic.writer = topicwriter.New(topicwriter.Config{
 			Topic: one.topic.want.Name, TransactionalID: one.transactional, Timeout: writeTimeout, Options: options,
 		})
 	}
+	t.offsets = w.newStore(w.config.Values.String("offset.storage.topic"), options)
+	w.stores = &stores{w: w, options: options, own: map[string]*store{}}
 	t.plain = t.configs.writer
 	if transactional != "" {
 		t.plain = topicwriter.New(topicwriter.Config{Topic: t.configs.want.Name, Timeout: writeTimeout, Options: options})
@@ -93,17 +92,19 @@ func (w *Worker) newTopics() (*topics, error) {
 	return t, nil
 }
 
-func (w *Worker) newTopic(name, family string, partitions int32, visit func(topiclog.Record)) topic {
+func (w *Worker) newTopic(name, kind, family string, partitions int32, visit func(topiclog.Record)) topic {
 	v := w.config.Values
 	settings := v.Family(family)
 	delete(settings, "partitions")
 	delete(settings, "cleanup.policy")
 	want := topiclog.Topic{
-		Name: v.String(name + ".storage.topic"), Partitions: partitions, ReplicationFactor: int16(v.Int(name + ".storage.replication.factor")),
-		Settings: settings, Single: name == "config",
+		Name: name, Partitions: partitions, ReplicationFactor: int16(v.Int(kind + ".storage.replication.factor")),
+		Settings: settings, Single: kind == "config",
 	}
 	pool := client.New(client.Config{ClientID: w.clientID(), RequestTimeout: fetchWait + answerMargin})
+	w.mu.Lock()
 	w.fetching = append(w.fetching, pool)
+	w.mu.Unlock()
 	deps := topiclog.Deps{Log: w.log, Do: w.group.Do, Fetch: pool.Do}
 	return topic{want: want, deps: deps, reader: topiclog.NewReader(topiclog.Config{
 		Topic: want.Name, Bootstrap: v.List("bootstrap.servers"), Committed: true, MaxWait: fetchWait, RetryBackoff: retryBackoff, MaxBytes: maxFetchBytes,
@@ -139,7 +140,7 @@ func (t *topics) exist(ctx context.Context) (bool, error) {
 // ensure makes the topics that are not there.
 func (t *topics) ensure(ctx context.Context) error {
 	bootstrap := t.w.config.Values.List("bootstrap.servers")
-	for _, one := range []topic{t.configs, t.status, t.offsets} {
+	for _, one := range []topic{t.configs, t.status, t.offsets.topic} {
 		if err := topiclog.Ensure(ctx, one.deps, bootstrap, one.want, retryBackoff); err != nil {
 			return err
 		}
@@ -149,14 +150,14 @@ func (t *topics) ensure(ctx context.Context) error {
 
 func (t *topics) run(ctx context.Context) error {
 	var group errgroup.Group
-	for _, one := range []topic{t.configs, t.status, t.offsets} {
+	for _, one := range []topic{t.configs, t.status, t.offsets.topic} {
 		group.Go(func() error { return one.reader.Run(ctx) })
 	}
 	return group.Wait()
 }
 
 func (t *topics) readToEnd(ctx context.Context) error {
-	for _, one := range []topic{t.configs, t.status, t.offsets} {
+	for _, one := range []topic{t.configs, t.status, t.offsets.topic} {
 		if err := one.reader.ReadToEnd(ctx); err != nil {
 			return err
 		}
@@ -213,14 +214,6 @@ func (t *topics) followConfig(r topiclog.Record) {
 func (t *topics) followStatus(r topiclog.Record) {
 	if err := t.w.herder.FollowStatus(string(r.Key), r.Value); err != nil {
 		t.w.log.Warn("reading the status topic", zap.Error(err))
-	}
-}
-
-func (t *topics) followOffset(r topiclog.Record) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if err := t.table.Apply(offsets.Record{Key: r.Key, Value: r.Value}, r.TimestampMs); err != nil {
-		t.w.log.Warn("reading the offset topic", zap.Error(err))
 	}
 }
 
@@ -281,48 +274,6 @@ func (t *topics) writeStatus(ctx context.Context, records []status.Record) error
 		return err
 	}
 	return t.status.reader.ReadToEnd(ctx)
-}
-
-// storedOffsets are those of some of a source's partitions, in their order, as far as anyone has written them by now.
-func (t *topics) storedOffsets(ctx context.Context, connector string, partitions []offsets.Map) ([]offsets.Map, error) {
-	if err := t.offsets.reader.ReadToEnd(ctx); err != nil {
-		return nil, err
-	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	found := make([]offsets.Map, len(partitions))
-	for i, p := range partitions {
-		found[i] = t.table.Get(connector, p)
-	}
-	return found, nil
-}
-
-// allOffsets are all of a source.
-func (t *topics) allOffsets(ctx context.Context, connector string) ([]offsets.Entry, error) {
-	if err := t.offsets.reader.ReadToEnd(ctx); err != nil {
-		return nil, err
-	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.table.Entries(connector), nil
-}
-
-// offsetRecords are what stores an offset of a source.
-func (t *topics) offsetRecords(connector string, e offsets.Entry) []offsets.Record {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.table.Records(connector, e)
-}
-
-// storeOffsets writes offsets of a source.
-func (t *topics) storeOffsets(ctx context.Context, connector string, entries []offsets.Entry) error {
-	var raw []topicwriter.Record
-	for _, e := range entries {
-		for _, r := range t.offsetRecords(connector, e) {
-			raw = append(raw, topicwriter.Record{Key: r.Key, Value: r.Value})
-		}
-	}
-	return t.offsets.writer.Write(ctx, raw)
 }
 
 func pause(ctx context.Context, d time.Duration) {

@@ -64,12 +64,12 @@ type Worker struct {
 	id        string // host:port of it, which states are written under
 	http      *http.Client
 	group     *client.Pool // for the group and single requests
-	fetching  []*client.Pool
 	plugins   *plugins
 	wanted    *wanted
 	herder    *herder.Herder
 	member    *member.Member
 	topics    *topics
+	stores    *stores
 	states    *board
 	crew      *crew
 	levels    *levels
@@ -78,6 +78,7 @@ type Worker struct {
 
 	mu        sync.Mutex
 	clusterID string
+	fetching  []*client.Pool // of the readers of topics
 }
 
 // New binds the REST listeners, so that their ports are known. Run or Close has to be called.
@@ -175,6 +176,8 @@ func (w *Worker) Run(ctx context.Context, ready func()) (err error) {
 		return errors.Join(unlessEnded(ctx, err), group.Wait())
 	}
 	start(support, w.topics.run)
+	w.stores.begin(support)
+	defer w.stores.wait()
 	start(support, w.states.run)
 	if err := w.topics.readToEnd(ctx); err != nil {
 		stop()
@@ -248,9 +251,11 @@ func (w *Worker) Close() error {
 	if w.group != nil {
 		w.group.Close()
 	}
+	w.mu.Lock()
 	for _, p := range w.fetching {
 		p.Close()
 	}
+	w.mu.Unlock()
 	w.http.CloseIdleConnections()
 	return errors.Join(append(faults, w.plugins.close())...)
 }

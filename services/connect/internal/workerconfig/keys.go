@@ -80,6 +80,8 @@ var taskKeys = []config.Key{
 	{Name: "offset.flush.interval.ms", Type: config.Long, Default: "60000", Valid: millis, Doc: "Milliseconds between the times at which tasks store their offsets."},
 	{Name: "offset.flush.timeout.ms", Type: config.Long, Default: "5000", Valid: timeout, Doc: "For how many milliseconds storing offsets may take before it is tried again later."},
 	{Name: "task.shutdown.graceful.timeout.ms", Type: config.Long, Default: "5000", Valid: millis, Doc: "For how many milliseconds tasks that stop may go on, all of them together."},
+	{Name: "task.restart.backoff.ms", Type: config.Long, Default: "0", Valid: millis, Doc: "After how many milliseconds a connector or task that has failed is started again, twice as many after each failure that comes soon; 0 leaves that to people. Cauce's own."},
+	{Name: "task.restart.backoff.max.ms", Type: config.Long, Default: "300000", Valid: timeout, Doc: "The most that task.restart.backoff.ms grows to, in milliseconds, and after how long without a failure it begins anew. Cauce's own."},
 	{Name: "topic.creation.enable", Type: config.Boolean, Default: "true", Doc: "Whether topics of sources are created as their topic.creation. properties say."},
 	{Name: "topic.tracking.enable", Type: config.Boolean, Default: "true", Doc: "Whether the topics that connectors use are kept in the status topic."},
 	{Name: "topic.tracking.allow.reset", Type: config.Boolean, Default: "true", Doc: "Whether the list of a connector's topics can be reset."},
