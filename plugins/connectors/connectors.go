@@ -7,10 +7,12 @@ import (
 	"github.com/cauce-stream/cauce/plugins/connectors/file"
 	"github.com/cauce-stream/cauce/plugins/connectors/generator"
 	"github.com/cauce-stream/cauce/plugins/connectors/httpapi"
+	"github.com/cauce-stream/cauce/plugins/connectors/natsio"
 	"github.com/cauce-stream/cauce/plugins/connectors/postgres"
 )
 
 // All returns them, in the order in which they are shown.
 func All() []plugin.Plugin {
-	return []plugin.Plugin{file.Source{}, file.Sink{}, generator.Source{}, blackhole.Sink{}, httpapi.Source{}, httpapi.Sink{}, postgres.Source{}, postgres.Sink{}}
+	return []plugin.Plugin{file.Source{}, file.Sink{}, generator.Source{}, blackhole.Sink{}, httpapi.Source{}, httpapi.Sink{}, natsio.Source{}, natsio.Sink{},
+		postgres.Source{}, postgres.Sink{}}
 }

@@ -18,7 +18,7 @@ func (d Definition) Markdown() string {
 		case k.Required:
 			standard = "required"
 		case k.Default != nil:
-			standard = "`" + *k.Default + "`"
+			standard = "`" + strings.ReplaceAll(*k.Default, "|", `\|`) + "`" // it would end the cell
 		}
 		fmt.Fprintf(&b, "| `%s` | %s | %s | %s | %s | %s |\n", k.Name, strings.ToLower(string(k.Type)), standard, k.Valid.markdown(), strings.ToLower(string(k.Importance)), k.Doc)
 	}

@@ -2,13 +2,13 @@ package httpapi
 
 import (
 	"fmt"
-	"math/rand/v2"
 	"net/http"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/cauce-stream/cauce/libs/plugin/configdef"
+	"github.com/cauce-stream/cauce/plugins/connectors/internal/backoff"
 )
 
 // maxRetryAfter bounds how long an answer can have a task wait.
@@ -71,38 +71,13 @@ func retryAfter(h http.Header, now time.Time) time.Duration {
 	return min(max(wait, 0), maxRetryAfter)
 }
 
-// retries count what failed in a row, and say when to try again.
+// retries say with which status codes to try again, and when.
 type retries struct {
-	on          statuses
-	limit       int64 // -1 for none
-	first, most time.Duration
-
-	failed int64
-	due    time.Time
+	backoff.Backoff
+	on statuses
 }
 
 func newRetries(v configdef.Values) (retries, error) {
 	on, err := parseStatuses(v.List(retryOnKey))
-	return retries{on: on, limit: v.Int(retriesKey), first: v.Millis(backoffKey), most: v.Millis(maxBackoffKey)}, err
+	return retries{backoff.Backoff{Limit: v.Int(retriesKey), First: v.Millis(backoffKey), Most: v.Millis(maxBackoffKey)}, on}, err
 }
-
-// again says whether what has failed may be tried once more, and from when on: after the backoff, or after least if that is longer.
-func (r *retries) again(now time.Time, least time.Duration) bool {
-	if r.limit >= 0 && r.failed >= r.limit {
-		return false
-	}
-	wait := r.first
-	for range min(r.failed, 40) {
-		if wait = 2 * wait; wait >= r.most {
-			break
-		}
-	}
-	wait = min(wait, max(r.most, r.first))
-	wait = wait*9/10 + time.Duration(rand.Int64N(int64(wait/5)+1)) // so that tasks that failed together do not come back together
-	r.failed++
-	r.due = now.Add(max(wait, least))
-	return true
-}
-
-// succeed has the next failure be the first.
-func (r *retries) succeed() { r.failed, r.due = 0, time.Time{} }

@@ -37,35 +37,6 @@ func TestRetryAfter(t *testing.T) {
 	}
 }
 
-func TestBackoff(t *testing.T) {
-	now := time.Unix(0, 0)
-	r := retries{limit: 100, first: time.Second, most: 5 * time.Second}
-	for i, want := range []time.Duration{time.Second, 2 * time.Second, 4 * time.Second, 5 * time.Second, 5 * time.Second} {
-		if !r.again(now, 0) {
-			t.Fatal("no more")
-		}
-		if got := r.due.Sub(now); got < want*9/10 || got > want*11/10 {
-			t.Errorf("failure %d: %v, want %v", i+1, got, want)
-		}
-	}
-	if r.again(now, time.Minute); r.due.Sub(now) != time.Minute {
-		t.Errorf("least %v", r.due.Sub(now))
-	}
-	r.limit = 6
-	if r.again(now, 0) {
-		t.Error("more than the limit")
-	}
-	if r.succeed(); !r.again(now, 0) || r.due.Sub(now) > 2*time.Second {
-		t.Error("a success does not count")
-	}
-	r.limit = -1
-	for range 1000 {
-		if !r.again(now, 0) || r.due.Sub(now) > 6*time.Second {
-			t.Fatalf("for ever ends, or waits %v", r.due.Sub(now))
-		}
-	}
-}
-
 // FuzzTarget finds that a URL stays one of the same host, with as many parts, whatever takes the place of placeholders.
 func FuzzTarget(f *testing.F) {
 	f.Add("http://h/a/${key}/b?x=${key}", "../x?y#z%00")

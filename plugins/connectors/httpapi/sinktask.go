@@ -84,18 +84,10 @@ func (t *sinkTask) Put(ctx context.Context, records []plugin.SinkRecord) error {
 
 // wait waits until it is time to try again, or has Put called once more.
 func (t *sinkTask) wait(ctx context.Context) error {
-	left := time.Until(t.retries.due)
-	if left <= 0 {
-		return nil
+	if err := t.retries.Wait(ctx, maxPutWait); err != nil {
+		return err
 	}
-	timer := time.NewTimer(min(left, maxPutWait))
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-	if left = time.Until(t.retries.due); left > 0 {
+	if left := t.retries.Left(time.Now()); left > 0 {
 		t.context.NextPut(left)
 		return plugin.Retriable(fmt.Errorf("waiting for another %v before the next try", left.Round(time.Millisecond)))
 	}
@@ -201,7 +193,7 @@ func (t *sinkTask) send(ctx context.Context, batch []item) error {
 	case err != nil:
 		return t.failed(ctx, fmt.Errorf("sending %s: %w", name(batch), err), 0)
 	case a.status >= 200 && a.status < 300:
-		t.retries.succeed()
+		t.retries.Succeed()
 		t.done[last.Original] = last.Offset + 1
 		return nil
 	case t.retries.on.has(a.status):
@@ -209,7 +201,7 @@ func (t *sinkTask) send(ctx context.Context, batch []item) error {
 	case a.status < 400 || a.status >= 500 || a.status == http.StatusUnauthorized || a.status == http.StatusProxyAuthRequired:
 		return fmt.Errorf("sending %s: %s%s", name(batch), a.excerpt(), elsewhere(a))
 	}
-	t.retries.succeed()
+	t.retries.Succeed()
 	if half := len(batch) / 2; half > 0 {
 		if err := t.send(ctx, batch[:half]); err != nil {
 			return err
@@ -241,11 +233,11 @@ func (t *sinkTask) report(r *plugin.SinkRecord, fault error) error {
 
 // failed has what has failed tried again, or fails the task when that was often enough.
 func (t *sinkTask) failed(ctx context.Context, err error, least time.Duration) error {
-	if !t.retries.again(time.Now(), least) {
-		return fmt.Errorf("after %d tries: %w", t.retries.failed+1, err)
+	if !t.retries.Again(time.Now(), least) {
+		return fmt.Errorf("after %d tries: %w", t.retries.Failed()+1, err)
 	}
-	left := time.Until(t.retries.due)
-	slog.WarnContext(ctx, "a request has failed and is tried again", "error", err, "failed", t.retries.failed, "wait_ms", left.Milliseconds())
+	left := t.retries.Left(time.Now())
+	slog.WarnContext(ctx, "a request has failed and is tried again", "error", err, "failed", t.retries.Failed(), "wait_ms", left.Milliseconds())
 	t.context.NextPut(left)
 	return plugin.Retriable(err)
 }

@@ -151,11 +151,7 @@ func (t *sourceTask) turn() {
 
 // wait waits until the next request is due.
 func (t *sourceTask) wait(ctx context.Context) error {
-	due := t.due
-	if t.retries.due.After(due) {
-		due = t.retries.due
-	}
-	left := time.Until(due)
+	left := max(time.Until(t.due), t.retries.Left(time.Now()))
 	if left <= 0 {
 		return nil
 	}
@@ -192,7 +188,7 @@ func (t *sourceTask) ask(ctx context.Context) error {
 	case t.retries.on.has(a.status):
 		return t.failed(ctx, fmt.Errorf("asking for what comes after offset %.100q: %s", t.at.Offset, a.excerpt()), retryAfter(a.header, time.Now()))
 	case a.status == http.StatusNotModified && conditional:
-		t.retries.succeed()
+		t.retries.Succeed()
 		t.after, t.afterTurn = t.at, true
 		return nil
 	case a.status < 200 || a.status > 299:
@@ -200,16 +196,16 @@ func (t *sourceTask) ask(ctx context.Context) error {
 	case int64(len(a.body)) > t.maxBytes:
 		return fmt.Errorf("the answer after offset %.100q has more than %d bytes, which is %s", t.at.Offset, t.maxBytes, answerBytesKey)
 	}
-	t.retries.succeed()
+	t.retries.Succeed()
 	return t.read(ctx, a)
 }
 
 // failed has what has failed tried again, or fails the task when that was often enough.
 func (t *sourceTask) failed(ctx context.Context, err error, least time.Duration) error {
-	if !t.retries.again(time.Now(), least) {
-		return fmt.Errorf("after %d tries: %w", t.retries.failed+1, err)
+	if !t.retries.Again(time.Now(), least) {
+		return fmt.Errorf("after %d tries: %w", t.retries.Failed()+1, err)
 	}
-	slog.WarnContext(ctx, "a request has failed and is tried again", "error", err, "failed", t.retries.failed, "wait_ms", time.Until(t.retries.due).Milliseconds())
+	slog.WarnContext(ctx, "a request has failed and is tried again", "error", err, "failed", t.retries.Failed(), "wait_ms", t.retries.Left(time.Now()).Milliseconds())
 	return plugin.Retriable(err)
 }
 
