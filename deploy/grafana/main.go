@@ -22,7 +22,7 @@ func main() {
 
 // all are the dashboards by the name of their file.
 func all() map[string]dashboard {
-	return map[string]dashboard{"cluster": cluster, "broker": broker, "groups": groups, "transactions": transactions, "controllers": controllers, "plugins": plugins}
+	return map[string]dashboard{"cluster": cluster, "broker": broker, "groups": groups, "transactions": transactions, "controllers": controllers, "plugins": plugins, "connect": connect}
 }
 
 func write(dir string) error {

@@ -19,7 +19,7 @@ func process(instances string) row {
 var cluster = dashboard{title: "cluster", rows: []row{
 	{"Health", []panel{
 		{title: "Active controllers", doc: "Exactly one, or there is no quorum.", stat: true, bad: 2, queries: one(`sum(kafka_controller_kafkacontroller_activecontrollercount)`, "")},
-		{title: "Programs down", doc: "Targets that Prometheus cannot reach.", stat: true, bad: 1, queries: one(`count(up{job=~"controller|broker|groupcoord|txncoord"} == 0) or vector(0)`, "")},
+		{title: "Programs down", doc: "Targets that Prometheus cannot reach.", stat: true, bad: 1, queries: one(`count(up{job=~"controller|broker|groupcoord|txncoord|connect"} == 0) or vector(0)`, "")},
 		{title: "Nodes fenced", doc: "Registered, but not heard of.", stat: true, bad: 1, queries: one(`max(kafka_controller_kafkacontroller_fencedbrokercount)`, "")},
 		{title: "Offline partitions", doc: "Without a leader: nobody can write or read them.", stat: true, bad: 1, queries: one(`max(kafka_controller_kafkacontroller_offlinepartitionscount)`, "")},
 		{title: "Under min ISR", doc: "Refuse acks=all now.", stat: true, bad: 1, queries: one(`sum(kafka_server_replicamanager_underminisrpartitioncount)`, "")},
