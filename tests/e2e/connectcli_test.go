@@ -7,9 +7,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -54,6 +57,7 @@ func TestConnectorsOnTheCommandLine(t *testing.T) {
 
 	p.offsets()
 	p.failed()
+	p.measured("http://" + s.Admin + "/metrics")
 	p.run("delete", "lines-in", "lines-out", "--wait")
 	if out := p.run("list", "-o", "json"); strings.TrimSpace(out) != "[]" {
 		t.Errorf("left are %s", out)
@@ -164,3 +168,38 @@ func (p *pipes) failed() {
 	p.run("config", "broken", "--set", "value.converter=String", "--wait")
 	p.run("delete", "broken", "--wait")
 }
+
+// measured looks for every metric of Connect's that a dashboard or an alert asks for.
+func (p *pipes) measured(url string) {
+	p.t.Helper()
+	response, err := http.Get(url)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	defer response.Body.Close()
+	text, err := io.ReadAll(response.Body)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	asked := map[string]bool{}
+	for _, file := range []string{"grafana/dashboards/connect.json", "prometheus/rules/cauce.yaml"} {
+		source, err := os.ReadFile(filepath.Join("..", "..", "deploy", file))
+		if err != nil {
+			p.t.Fatal(err)
+		}
+		for _, match := range metricName.FindAllStringSubmatch(string(source), -1) {
+			asked[match[1]] = true
+		}
+	}
+	for name := range asked {
+		if !bytes.Contains(text, []byte("\n"+name+"{")) && !bytes.Contains(text, []byte("\n"+name+" ")) {
+			p.t.Errorf("%s is asked for and not measured", name)
+		}
+	}
+	if len(asked) < 20 {
+		p.t.Errorf("only %d metrics are asked for", len(asked))
+	}
+}
+
+// metricName is a whole name: patterns of names are left out.
+var metricName = regexp.MustCompile(`(kafka_connect_[a-z_]+)[{ \[)]`)
