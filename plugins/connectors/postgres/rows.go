@@ -52,7 +52,7 @@ func (t *sourceTask) open(ctx context.Context, one *table) (*rows, error) {
 	if one.name != nil {
 		r.reading.From, schemaName = one.name.SQL(), one.name.Table()
 	} else {
-		r.reading.From = "(" + strings.TrimRight(v.String(queryKey), "; \t\r\n") + "\n) AS query"
+		r.reading.From = "(" + strings.TrimRight(queryOf(v), "; \t\r\n") + "\n) AS query"
 	}
 	var err error
 	if r.fields, err = database.Fields(ctx, t.conn, "SELECT * FROM "+r.reading.From); err != nil {

@@ -24,6 +24,7 @@ const (
 	keyModeKey    = "pk.mode"
 	keyFieldsKey  = "pk.fields"
 	fieldsKey     = "fields.whitelist"
+	nullsKey      = "replace.null.with.default"
 	createKey     = "auto.create"
 	evolveKey     = "auto.evolve"
 	quoteKey      = "quote.sql.identifiers"
@@ -54,6 +55,8 @@ var sinkDefinition = append(connectionKeys(connectionGroup), configdef.Definitio
 	{Name: typesKey, Type: configdef.List, Default: new(database.KindTable + "," + database.KindPartitioned), Importance: configdef.Low, Group: writesGroup, Order: 4, Width: configdef.MediumWidth,
 		DisplayName: "Kinds of tables", Doc: "What may be written to.",
 		Valid: configdef.Rule{NonEmpty: true, IgnoreCase: true, OneOf: []string{database.KindTable, database.KindPartitioned, database.KindView, database.KindForeign}}},
+	{Name: nullsKey, Type: configdef.Boolean, Default: new("true"), Importance: configdef.Low, Group: writesGroup, Order: 5, Width: configdef.ShortWidth,
+		DisplayName: "Defaults for nulls", Doc: "Whether a null of a field that has a default is written as that."},
 
 	{Name: formatKey, Type: configdef.String, Default: new(topicPlaceholder), Importance: configdef.Medium, Group: mappingGroup, Order: 1, Width: configdef.LongWidth,
 		DisplayName: "Table", Doc: "The table to write to; `${topic}` is the topic. What is before a dot is the schema: of the topic `shop.orders` the table is `orders` in the schema `shop`.",
@@ -81,6 +84,9 @@ var sinkDefinition = append(connectionKeys(connectionGroup), configdef.Definitio
 	{Name: retryKey, Type: configdef.Int, Default: new("3000"), Importance: configdef.Medium, Group: retriesGroup, Order: 2, Width: configdef.ShortWidth,
 		DisplayName: "Wait (ms)", Doc: "How long to wait until the next try.", Valid: configdef.Rule{Min: new(0.0)}},
 }...)
+
+// unsupportedBySink are keys of the JDBC sinks that change what is written, and that this one does not have.
+var unsupportedBySink = []string{"timestamp.fields.list", "topics.to.tables.mapping", "jdbc.credentials.provider.class"}
 
 // Sink writes records into tables.
 type Sink struct{}
@@ -113,6 +119,11 @@ func (Sink) Validate(ctx context.Context, config map[string]string) ([]configdef
 			findings = append(findings, configdef.Finding{Name: name, Errors: []string{name + " has an empty element"}})
 		}
 	}
+	for _, name := range unsupportedBySink {
+		if config[name] != "" {
+			findings = append(findings, configdef.Finding{Name: name, Errors: []string{name + " is not supported"}})
+		}
+	}
 	if options.KeyMode == plan.KeyNone {
 		findings = append(findings, configdef.Finding{Name: keyFieldsKey, Hidden: true})
 	}
@@ -132,7 +143,7 @@ func (Sink) NewSinkTask() plugin.SinkTask { return &sinkTask{} }
 
 func optionsOf(v configdef.Values) plan.Options {
 	return plan.Options{Mode: strings.ToLower(v.String(insertModeKey)), KeyMode: strings.ToLower(v.String(keyModeKey)), KeyFields: v.List(keyFieldsKey),
-		Whitelist: v.List(fieldsKey), Delete: v.Bool(deleteKey), Lower: strings.EqualFold(v.String(quoteKey), "never")}
+		Whitelist: v.List(fieldsKey), Delete: v.Bool(deleteKey), KeepNulls: !v.Bool(nullsKey), Lower: strings.EqualFold(v.String(quoteKey), "never")}
 }
 
 // tableOf returns the table of a topic.

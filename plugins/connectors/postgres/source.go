@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -39,8 +40,16 @@ func (Source) Validate(ctx context.Context, config map[string]string) ([]configd
 		return nil, err
 	}
 	findings := checkSource(v)
+	for _, name := range unsupported {
+		if config[name] != "" {
+			findings = append(findings, configdef.Finding{Name: name, Errors: []string{name + " is not supported"}})
+		}
+	}
 	return append(findings, checkConnection(ctx, databaseOf(v), func(ctx context.Context, conn *pgconn.PgConn) []configdef.Finding {
 		tables, err := listTables(ctx, conn, v)
+		if err != nil && !database.IsFromServer(err) {
+			return nil // it is found already
+		}
 		if err != nil {
 			return []configdef.Finding{{Name: whitelistKey, Errors: []string{err.Error()}}}
 		}
@@ -57,13 +66,29 @@ func checkSource(v configdef.Values) []configdef.Finding {
 	wrong := func(name, format string, args ...any) {
 		findings = append(findings, configdef.Finding{Name: name, Errors: []string{fmt.Sprintf(format, args...)}})
 	}
-	mode, query := position.Mode(v.String(modeKey)), v.String(queryKey)
-	lists := len(v.List(whitelistKey)) > 0 || len(v.List(blacklistKey)) > 0
-	if len(v.List(whitelistKey)) > 0 && len(v.List(blacklistKey)) > 0 {
-		wrong(blacklistKey, "%s and %s do not go together", whitelistKey, blacklistKey)
+	mode, query := position.Mode(v.String(modeKey)), queryOf(v)
+	var lists []string
+	for _, name := range []string{whitelistKey, blacklistKey, includeKey, excludeKey} {
+		if len(v.List(name)) > 0 {
+			lists = append(lists, name)
+		}
 	}
-	if query != "" && lists {
-		wrong(queryKey, "%s reads no tables besides: it does not go with %s and %s", queryKey, whitelistKey, blacklistKey)
+	for _, name := range []string{includeKey, excludeKey} {
+		if _, err := patterns(v.List(name)); err != nil {
+			wrong(name, "%s: %v", name, err)
+		}
+	}
+	if len(lists) > 1 && !slices.Equal(lists, []string{includeKey, excludeKey}) {
+		wrong(lists[1], "%s do not go together", strings.Join(lists, " and "))
+	}
+	if slices.Equal(lists, []string{excludeKey}) {
+		wrong(excludeKey, "%s leaves out tables of %s, which is empty", excludeKey, includeKey)
+	}
+	if v.String(queryKey) != "" && v.String(maskedQueryKey) != "" {
+		wrong(maskedQueryKey, "%s and %s do not go together", queryKey, maskedQueryKey)
+	}
+	if query != "" && len(lists) > 0 {
+		wrong(queryKey, "%s reads no tables besides: it does not go with %s", queryKey, strings.Join(lists, " and "))
 	}
 	if mode.HasTimestamp() && len(v.List(timestampKey)) == 0 {
 		wrong(timestampKey, "%s is required in mode %s", timestampKey, mode)
@@ -84,7 +109,7 @@ func checkSource(v configdef.Values) []configdef.Finding {
 	hide(!mode.HasIncrementing(), incrementingKey, firstNumberKey)
 	hide(!mode.HasTimestamp(), timestampKey, delayKey, firstTimeKey, firstTimeMsKey)
 	hide(mode == position.Bulk || query != "", nonNullKey)
-	hide(query != "", whitelistKey, blacklistKey, schemaKey, typesKey, tablePollKey)
+	hide(query != "", whitelistKey, blacklistKey, includeKey, excludeKey, schemaKey, typesKey, tablePollKey)
 	return findings
 }
 
@@ -94,12 +119,39 @@ func listTables(ctx context.Context, conn *pgconn.PgConn, v configdef.Values) ([
 	if err != nil {
 		return nil, err
 	}
+	include, err := patterns(v.List(includeKey))
+	if err != nil {
+		return nil, err
+	}
+	exclude, err := patterns(v.List(excludeKey))
+	if err != nil {
+		return nil, err
+	}
 	return slices.DeleteFunc(all, func(table ident.Name) bool {
+		if len(include) > 0 {
+			return !matches(include, table) || matches(exclude, table)
+		}
 		if white := v.List(whitelistKey); len(white) > 0 {
 			return !listed(white, table)
 		}
 		return listed(v.List(blacklistKey), table)
 	}), nil
+}
+
+// patterns returns expressions that match whole names.
+func patterns(texts []string) ([]*regexp.Regexp, error) {
+	all := make([]*regexp.Regexp, len(texts))
+	for i, text := range texts {
+		var err error
+		if all[i], err = regexp.Compile("^(?:" + text + ")$"); err != nil {
+			return nil, err
+		}
+	}
+	return all, nil
+}
+
+func matches(patterns []*regexp.Regexp, table ident.Name) bool {
+	return slices.ContainsFunc(patterns, func(p *regexp.Regexp) bool { return p.MatchString(table.String()) })
 }
 
 // listed says whether a list has a table: by its name, with its schema, or with its database too, quoted or not.
@@ -125,7 +177,7 @@ func (Source) TaskConfigs(ctx context.Context, config map[string]string, maxTask
 	if err != nil {
 		return nil, err
 	}
-	if v.String(queryKey) != "" {
+	if queryOf(v) != "" {
 		return []map[string]string{config}, nil
 	}
 	conn, err := databaseOf(v).Connect(ctx)
@@ -180,7 +232,7 @@ func (Source) Watch(ctx context.Context, config map[string]string, changed func(
 	if err != nil {
 		return err
 	}
-	if v.String(queryKey) != "" {
+	if queryOf(v) != "" {
 		<-ctx.Done()
 		return nil
 	}
@@ -217,7 +269,7 @@ func lookForTables(ctx context.Context, v configdef.Values) ([]ident.Name, error
 // the time of change alone in a query, of which no key is known.
 func (Source) Guarantees(config map[string]string) plugin.Guarantees {
 	mode := position.Mode(config[modeKey])
-	return plugin.Guarantees{ExactlyOnce: mode.HasIncrementing() || mode.HasTimestamp() && config[queryKey] == ""}
+	return plugin.Guarantees{ExactlyOnce: mode.HasIncrementing() || mode.HasTimestamp() && config[queryKey] == "" && config[maskedQueryKey] == ""}
 }
 
 // AlterOffsets refuses offsets that no table or query can have in the mode. There are no offsets besides Cauce's.

@@ -1,6 +1,8 @@
 package postgres
 
 import (
+	"cmp"
+
 	"github.com/cauce-stream/cauce/libs/plugin/configdef"
 	"github.com/cauce-stream/cauce/plugins/connectors/postgres/internal/column"
 	"github.com/cauce-stream/cauce/plugins/connectors/postgres/internal/database"
@@ -19,11 +21,15 @@ const (
 	granularityKey  = "timestamp.granularity"
 	nonNullKey      = "validate.non.null"
 	queryKey        = "query"
+	maskedQueryKey  = "query.masked"
 	suffixKey       = "query.suffix"
 	whitelistKey    = "table.whitelist"
 	blacklistKey    = "table.blacklist"
+	includeKey      = "table.include.list"
+	excludeKey      = "table.exclude.list"
 	schemaKey       = "schema.pattern"
 	numericKey      = "numeric.mapping"
+	precisionKey    = "numeric.precision.mapping"
 	prefixKey       = "topic.prefix"
 	pollKey         = "poll.interval.ms"
 	tablePollKey    = "table.poll.interval.ms"
@@ -49,6 +55,10 @@ var sourceDefinition = append(connectionKeys(databaseGroup, whitelistKey, blackl
 		Doc: "The tables to read, by name, or with their schema: `users,shop.orders`. All, when empty."},
 	{Name: blacklistKey, Type: configdef.List, Importance: configdef.Medium, Group: databaseGroup, Order: 7, Width: configdef.LongWidth, DisplayName: "Tables to leave out",
 		Doc: "The tables not to read."},
+	{Name: includeKey, Type: configdef.List, Importance: configdef.Medium, Group: databaseGroup, Order: 11, Width: configdef.LongWidth, DisplayName: "Tables to read (patterns)",
+		Doc: "Regular expressions (RE2) that the schema and name of a table to read must match one of, instead of the lists above: `shop[.]order.*`."},
+	{Name: excludeKey, Type: configdef.List, Importance: configdef.Medium, Group: databaseGroup, Order: 12, Width: configdef.LongWidth, DisplayName: "Tables to leave out (patterns)",
+		Doc: "Regular expressions of tables not to read, of those that the ones to read match."},
 	{Name: schemaKey, Type: configdef.String, Importance: configdef.High, Group: databaseGroup, Order: 8, Width: configdef.ShortWidth, DisplayName: "Schemas",
 		Doc: "The schemas whose tables are read, as a pattern of LIKE. All, when empty."},
 	{Name: typesKey, Type: configdef.List, Default: new(database.KindTable), Importance: configdef.Low, Group: databaseGroup, Order: 9, Width: configdef.MediumWidth,
@@ -59,6 +69,9 @@ var sourceDefinition = append(connectionKeys(databaseGroup, whitelistKey, blackl
 		Doc: "What becomes of `numeric` columns: Decimals; integers where there are no digits behind the point (`precision_only`); integers, or FLOAT64 up to 18 digits (`best_fit`); or FLOAT64 " +
 			"for all with digits behind the point (`best_fit_eager_double`). Those without a declared precision are Decimals of scale 127.",
 		Valid: configdef.Rule{OneOf: []string{column.NumericNone, column.NumericPrecision, column.NumericBestFit, column.NumericEagerDouble}}},
+
+	{Name: precisionKey, Type: configdef.Boolean, Default: new("false"), Importance: configdef.Low, Group: databaseGroup, Order: 13, Width: configdef.ShortWidth,
+		DisplayName: "Numeric columns by precision", Doc: "An older word for `numeric.mapping` `precision_only`, which counts where that is not given."},
 
 	{Name: modeKey, Type: configdef.String, Required: true, Importance: configdef.High, Group: modeGroup, Order: 1, Width: configdef.MediumWidth, DisplayName: "Mode",
 		Dependents: []string{incrementingKey, firstNumberKey, timestampKey, delayKey, firstTimeKey, nonNullKey},
@@ -82,6 +95,8 @@ var sourceDefinition = append(connectionKeys(databaseGroup, whitelistKey, blackl
 		Doc: "Refuse tables whose incrementing column, or all of whose timestamp columns, may be null. Rows where they are null are not read."},
 	{Name: queryKey, Type: configdef.String, Default: new(""), Importance: configdef.Medium, Group: modeGroup, Order: 9, Width: configdef.LongWidth, DisplayName: "Query",
 		Doc: "What to read instead of tables: a SELECT, which may have a WHERE and must return the columns of the mode."},
+	{Name: maskedQueryKey, Type: configdef.Password, Importance: configdef.Medium, Group: modeGroup, Order: 11, Width: configdef.LongWidth, DisplayName: "Query (hidden)",
+		Doc: "The same, and it is never shown."},
 	{Name: suffixKey, Type: configdef.String, Default: new(""), Importance: configdef.Low, Group: modeGroup, Order: 10, Width: configdef.MediumWidth, DisplayName: "Behind statements",
 		Doc: "What to put behind each statement, such as `LIMIT 10000`."},
 
@@ -100,3 +115,17 @@ var sourceDefinition = append(connectionKeys(databaseGroup, whitelistKey, blackl
 
 // maxTimeMs bounds times and intervals: it is in the year 10889.
 const maxTimeMs = float64(1 << 48)
+
+// unsupported are keys of the JDBC source that change what is read, and that this one does not have: better no connector than
+// another one than was meant.
+var unsupported = []string{"timestamp.columns.mapping", "incrementing.column.mapping", "jdbc.credentials.provider.class"}
+
+func queryOf(v configdef.Values) string { return cmp.Or(v.String(queryKey), v.String(maskedQueryKey)) }
+
+// numericOf is what becomes of numeric columns.
+func numericOf(v configdef.Values, config map[string]string) string {
+	if _, given := config[numericKey]; !given && v.Bool(precisionKey) {
+		return column.NumericPrecision
+	}
+	return v.String(numericKey)
+}

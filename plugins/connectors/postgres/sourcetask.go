@@ -69,7 +69,7 @@ func (t *sourceTask) Start(ctx context.Context, c *plugin.SourceContext, config 
 		return err
 	}
 	t.values, t.database = v, databaseOf(v)
-	t.options = column.Options{Numeric: v.String(numericKey), Granularity: v.String(granularityKey), Zone: zone}
+	t.options = column.Options{Numeric: numericOf(v, config), Granularity: v.String(granularityKey), Zone: zone}
 	t.interval, t.batchRows, t.maxBackoff = v.Millis(pollKey), int(v.Int(batchKey)), v.Millis(backoffKey)
 	parsed, ignored, err := t.database.Parse()
 	if err != nil {
@@ -78,7 +78,7 @@ func (t *sourceTask) Start(ctx context.Context, c *plugin.SourceContext, config 
 	if len(ignored) > 0 {
 		slog.InfoContext(ctx, "parameters of the URL that concern the JDBC driver alone", "ignored", ignored)
 	}
-	if v.String(queryKey) != "" {
+	if queryOf(v) != "" {
 		t.tables = []*table{{topic: v.String(prefixKey)}}
 	} else {
 		var names []ident.Name

@@ -65,7 +65,7 @@ func setUp(t *testing.T, sql string) *bench {
 	return b
 }
 
-func execute(t *testing.T, url, sql string) []*pgconn.Result {
+func execute(t testing.TB, url, sql string) []*pgconn.Result {
 	t.Helper()
 	conn, err := pgconn.Connect(t.Context(), url)
 	if err != nil {

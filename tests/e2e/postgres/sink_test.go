@@ -31,7 +31,7 @@ type sink struct {
 }
 
 func (b *bench) sink(config map[string]string) *sink {
-	s := &sink{bench: b, config: map[string]string{"connection.url": "jdbc:postgresql" + strings.TrimPrefix(b.url, "postgres") + "&user=postgres", "retry.backoff.ms": "100", "max.retries": "100"}}
+	s := &sink{bench: b, config: map[string]string{"connection.url": "jdbc:postgresql" + strings.TrimPrefix(b.url, "postgres") + "&user=postgres", "retry.backoff.ms": "100", "max.retries": "10000"}}
 	s.config["connection.url"] = strings.Replace(s.config["connection.url"], "postgres@", "", 1)
 	for name, value := range config {
 		s.config[name] = value
@@ -107,6 +107,7 @@ func (s *sink) want(sql string, rows ...string) {
 }
 
 var (
+	epoch        = time.UnixMilli(1_700_000_000_000).UTC()
 	textSchema   = &data.Schema{Type: data.TypeString}
 	maybeText    = &data.Schema{Type: data.TypeString, Optional: true}
 	numberSchema = &data.Schema{Type: data.TypeInt32}

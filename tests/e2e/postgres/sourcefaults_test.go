@@ -168,8 +168,11 @@ func TestTablesAreSpreadAndFound(t *testing.T) {
 		t.Errorf("topics %v", got)
 	}
 
-	for name, value := range map[string]string{"table.whitelist": `a,other.d,db.shop.c,"shop"."B"`, "table.blacklist": "shop.a,B,d", "table.types": "view"} {
+	for name, value := range map[string]string{"table.whitelist": `a,other.d,db.shop.c,"shop"."B"`, "table.blacklist": "shop.a,B,d", "table.types": "view", "table.include.list": `shop[.].,other.*`} {
 		config := map[string]string{"connection.url": b.url, "topic.prefix": "x", "mode": "bulk", name: value}
+		if name == "table.include.list" {
+			config["table.exclude.list"] = ".*B"
+		}
 		configs, err := s.connector().TaskConfigs(t.Context(), config, 10)
 		if err != nil {
 			t.Fatal(err)
@@ -178,7 +181,7 @@ func TestTablesAreSpreadAndFound(t *testing.T) {
 		for _, c := range configs {
 			tables = append(tables, c["postgres.tables"])
 		}
-		want := map[string][]string{"table.whitelist": {`[["other","d"]]`, `[["shop","B"]]`, `[["shop","a"]]`}, "table.blacklist": {`[["shop","e"]]`}, "table.types": {`[["shop","v"]]`}}[name]
+		want := map[string][]string{"table.whitelist": {`[["other","d"]]`, `[["shop","B"]]`, `[["shop","a"]]`}, "table.blacklist": {`[["shop","e"]]`}, "table.types": {`[["shop","v"]]`}, "table.include.list": {`[["other","d"]]`, `[["shop","a"]]`, `[["shop","e"]]`}}[name]
 		if !slices.Equal(tables, want) {
 			t.Errorf("%s: %v", name, tables)
 		}
@@ -191,9 +194,9 @@ func TestTablesAreSpreadAndFound(t *testing.T) {
 
 func TestQueries(t *testing.T) {
 	b := setUp(t, `CREATE TABLE t (id int, "At" timestamptz, n numeric(4, 1)); INSERT INTO t SELECT n, '2024-01-01'::timestamptz + interval '1 s' * n, n FROM generate_series(1, 9) n`)
-	query := map[string]string{"mode": "timestamp+incrementing", "timestamp.column.name": "at", "incrementing.column.name": "ID", "query": "SELECT * FROM t WHERE id % 2 = 1; -- odd",
+	query := map[string]string{"mode": "timestamp+incrementing", "timestamp.column.name": "at", "incrementing.column.name": "ID",
 		"numeric.mapping": "best_fit", "timestamp.initial": fmt.Sprint(time.Date(2024, 1, 1, 0, 0, 3, 0, time.UTC).UnixMilli()), "topic.prefix": "odd"}
-	query["query"] = "SELECT * FROM t WHERE id % 2 = 1 -- odd"
+	query["query.masked"] = "SELECT * FROM t WHERE id % 2 = 1 -- odd"
 	s := b.source(query).start(3)
 	if len(s.tasks) != 1 {
 		t.Fatalf("%d tasks", len(s.tasks))
@@ -282,6 +285,11 @@ func TestSourceValidation(t *testing.T) {
 		{"mode", "one of", map[string]string{"mode": "cdc"}},
 		{"topic.prefix", "empty", map[string]string{"topic.prefix": ""}},
 		{"table.blacklist", "together", map[string]string{"table.whitelist": "a", "table.blacklist": "b"}},
+		{"table.include.list", "together", map[string]string{"table.whitelist": "a", "table.include.list": "b"}},
+		{"table.include.list", "parsing", map[string]string{"table.include.list": "a("}},
+		{"table.exclude.list", "empty", map[string]string{"table.exclude.list": "a"}},
+		{"timestamp.columns.mapping", "not supported", map[string]string{"timestamp.columns.mapping": "a:[b]"}},
+		{"query.masked", "together", map[string]string{"query": "SELECT 1", "query.masked": "SELECT 1"}},
 		{"query", "does not go", map[string]string{"table.whitelist": "a", "query": "SELECT 1"}},
 		{"timestamp.column.name", "required", map[string]string{"mode": "timestamp"}},
 		{"incrementing.column.name", "required", map[string]string{"mode": "incrementing", "query": "SELECT 1"}},

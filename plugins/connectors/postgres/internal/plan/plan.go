@@ -40,6 +40,8 @@ type Options struct {
 	Whitelist []string
 	// Delete has a record without a value delete the row of its key.
 	Delete bool
+	// KeepNulls writes a null as one where a field has a default.
+	KeepNulls bool
 	// Lower writes all names in lower case, as SQL takes names without quotes.
 	Lower bool
 	// Zone is the one in which columns without a zone are meant.

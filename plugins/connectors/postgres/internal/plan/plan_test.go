@@ -169,6 +169,10 @@ func TestRecords(t *testing.T) {
 	if err != nil || len(values) != 4 || string(values[0]) != "1" || string(values[1]) != "madrid" || values[2] != nil || string(values[3]) != "7" {
 		t.Errorf("%q, %v", values, err)
 	}
+	o.KeepNulls = true
+	if values, err := p.Values(&r, false, nil); err != nil || values[3] != nil {
+		t.Errorf("nulls are kept: %q, %v", values, err)
+	}
 	if deletes, err := p.Deletes(&r); deletes || err != nil {
 		t.Errorf("a record with a value: %t, %v", deletes, err)
 	}

@@ -25,7 +25,7 @@ func (p *Plan) Values(r *data.Record, keysOnly bool, raw []bool) ([][]byte, erro
 	buffer := make([]byte, 0, 16*len(fields))
 	for i := range fields {
 		f := &fields[i]
-		value, err := f.of(r)
+		value, err := f.of(r, p.options.KeepNulls)
 		if err != nil {
 			return nil, err
 		}
@@ -50,8 +50,8 @@ func (p *Plan) Values(r *data.Record, keysOnly bool, raw []bool) ([][]byte, erro
 
 var errNoStruct = errors.New("it is no struct")
 
-// of returns the value of a field in a record, its default where it is null.
-func (f *Field) of(r *data.Record) (any, error) {
+// of returns the value of a field in a record, or its default where it is null.
+func (f *Field) of(r *data.Record, keepNulls bool) (any, error) {
 	switch f.origin {
 	case fromTopic:
 		return r.Topic, nil
@@ -69,6 +69,9 @@ func (f *Field) of(r *data.Record) (any, error) {
 	s, ok := v.(*data.Struct)
 	if !ok || f.place >= len(s.Values) {
 		return nil, fmt.Errorf("the %s: %w", what, errNoStruct)
+	}
+	if keepNulls {
+		return s.Values[f.place], nil
 	}
 	return s.Defaulted(f.place), nil
 }
