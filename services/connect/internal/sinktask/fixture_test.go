@@ -180,7 +180,7 @@ func newFixture(t testing.TB, partitions int32, properties ...string) *fixture {
 }
 
 // serve has a connector in this process. What it returns cuts its streams.
-func serve(t testing.TB, s *sink) (*remote.Connector, func()) {
+func serve(t testing.TB, s plugin.SinkConnector) (*remote.Connector, func()) {
 	t.Helper()
 	listener := bufconn.Listen(1 << 20)
 	server := grpc.NewServer(plugin.ServerOptions()...)
