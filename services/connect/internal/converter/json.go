@@ -22,25 +22,25 @@ const (
 
 var jsonDefinition = configdef.Definition{
 	{
-		Name: schemasEnable, Type: configdef.Boolean, Default: new("true"), Importance: configdef.High,
+		Name: schemasEnable, Type: configdef.Boolean, Default: new("true"), Importance: configdef.High, Group: "Schemas", Order: 0, Width: configdef.MediumWidth, DisplayName: "Enable Schemas",
 		Doc: "Whether each text is an object of a schema and a payload. Without, it is the payload alone.",
 	},
 	{
-		Name: schemasCacheSize, Type: configdef.Int, Default: new(schemasCachedText), Importance: configdef.High,
+		Name: schemasCacheSize, Type: configdef.Int, Default: new(schemasCachedText), Importance: configdef.High, Group: "Schemas", Order: 1, Width: configdef.MediumWidth, DisplayName: "Schema Cache Size",
 		Doc:   "How many schemas are kept in each direction, so that they need not be translated again.",
 		Valid: configdef.Rule{Min: new(0.0), Max: new(float64(maxSchemasCached))},
 	},
 	{
-		Name: schemaContent, Type: configdef.String, Importance: configdef.High,
+		Name: schemaContent, Type: configdef.String, Importance: configdef.High, Group: "Schemas", Order: 2, Width: configdef.MediumWidth, DisplayName: "Schema Content",
 		Doc: "The schema of all texts, in JSON, which then are read as payloads alone. It needs " + schemasEnable + ".",
 	},
 	{
-		Name: decimalFormat, Type: configdef.String, Default: new("BASE64"), Importance: configdef.Low,
+		Name: decimalFormat, Type: configdef.String, Default: new("BASE64"), Importance: configdef.Low, Group: "Serialization", Order: 0, Width: configdef.MediumWidth, DisplayName: "Decimal Format",
 		Doc:   "How decimals are written: BASE64 of their unscaled bytes, or NUMERIC. Both are read.",
 		Valid: configdef.Rule{OneOf: []string{"BASE64", decimalAsNumber}, IgnoreCase: true},
 	},
 	{
-		Name: replaceNull, Type: configdef.Boolean, Default: new("true"), Importance: configdef.Low,
+		Name: replaceNull, Type: configdef.Boolean, Default: new("true"), Importance: configdef.Low, Group: "Serialization", Order: 1, Width: configdef.MediumWidth, DisplayName: "Replace null with default",
 		Doc: "Whether the default of a field takes the place of its null.",
 	},
 }

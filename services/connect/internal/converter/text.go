@@ -13,7 +13,7 @@ import (
 )
 
 var stringDefinition = configdef.Definition{{
-	Name: "converter.encoding", Type: configdef.String, Default: new("UTF-8"), Importance: configdef.High,
+	Name: "converter.encoding", Type: configdef.String, Default: new("UTF-8"), Importance: configdef.High, Width: configdef.MediumWidth, DisplayName: "Encoding",
 	Doc: "The character set of texts: UTF-8, ISO-8859-1, US-ASCII, UTF-16, UTF-16BE or UTF-16LE.",
 }}
 

@@ -24,6 +24,18 @@ func (f *faults) add(name, format string, args ...any) {
 	f.found = append(f.found, configdef.Finding{Name: name, Errors: []string{name + " " + fmt.Sprintf(format, args...)}})
 }
 
+// unmade reports why a class cannot be made: by the key, behind a prefix, that the reason begins with, or else by the key that names the class.
+func (f *faults) unmade(prefix, named, class string, keys configdef.Definition, err error) {
+	reason := strings.TrimPrefix(err.Error(), class+": ")
+	for i := range keys {
+		if rest, ok := strings.CutPrefix(reason, keys[i].Name+": "); ok {
+			f.add(prefix+keys[i].Name, "does not do: %s", rest)
+			return
+		}
+	}
+	f.add(named, "cannot be made as it is configured: %s", reason)
+}
+
 // has says whether a definition has refused a key that begins so.
 func (f *faults) has(prefix string) bool {
 	return slices.ContainsFunc(f.refused, func(name string) bool { return strings.HasPrefix(name, prefix) })
@@ -85,7 +97,16 @@ func (w Worker) checkSource(f *faults, c Connector, config map[string]string) {
 }
 
 func (w Worker) checkSink(f *faults, config map[string]string) {
-	topics, regex := distinct(elements(config, topicsKey)), strings.TrimSpace(config[topicsRegexKey])
+	given, regex := elements(config, topicsKey), strings.TrimSpace(config[topicsRegexKey])
+	topics := distinct(given)
+	for i, topic := range given {
+		switch {
+		case topic == "":
+			f.add(topicsKey, "is %q: one of the names is empty", config[topicsKey])
+		case slices.Contains(given[:i], topic):
+			f.add(topicsKey, "is %q: %q is there twice", config[topicsKey], topic)
+		}
+	}
 	switch {
 	case len(topics) > 0 && regex != "":
 		f.add(topicsKey, "and %s are both set: either is wanted", topicsRegexKey)

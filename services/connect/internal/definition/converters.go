@@ -45,7 +45,6 @@ func (w Worker) checkConverters(f *faults, config map[string]string) {
 		key := converterKey(use)
 		class, ok := config[key]
 		if !ok {
-			w.checkVersion(f, key+versionSuffix, w.Config.String(key), w.Version, config)
 			continue
 		}
 		c, known := converter.Find(strings.TrimSpace(class))
@@ -58,7 +57,7 @@ func (w Worker) checkConverters(f *faults, config map[string]string) {
 		}
 		w.checkVersion(f, key+versionSuffix, c.Name, w.Version, config)
 		if _, err := converter.New(c.Name, use, below(config, key+".")); err != nil {
-			f.add(key, "cannot be made as it is configured: %v", err)
+			f.unmade(key+".", key, c.Name, c.Definition, err)
 		}
 	}
 }

@@ -54,16 +54,16 @@ func (w Worker) Validate(c Connector, config map[string]string) *herder.Validati
 	d := slices.Concat(w.withDefaults(commonKeys(c)), w.creationKeys(c.Type, config), w.stageKeys(config))
 	v := &herder.Validation{Name: c.Class, Definition: d, Values: d.Validate(config)}
 	addPlugin(v, c)
-	for i := range v.Definition {
-		if group := v.Definition[i].Group; group != "" && !slices.Contains(v.Groups, group) {
-			v.Groups = append(v.Groups, group)
-		}
-	}
 	v.Values = append(v.Values, w.overrides(c.Type, config)...)
 	for _, use := range uses {
 		d := converterKeys(use, config)
 		v.Definition = append(v.Definition, d...)
 		v.Values = append(v.Values, d.Validate(config)...)
+	}
+	for i := range v.Definition {
+		if group := v.Definition[i].Group; group != "" && !slices.Contains(v.Groups, group) {
+			v.Groups = append(v.Groups, group)
+		}
 	}
 	v.Values = configdef.Add(v.Values, w.check(c, config, v))
 	return v

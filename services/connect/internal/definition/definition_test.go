@@ -272,7 +272,7 @@ func TestSource(t *testing.T) {
 		{"connector.plugin.version", "[4.0,5)", ""},
 		{"connector.plugin.version", "5.0", `version "4.3.1"`},
 		{"connector.plugin.version", "[5.0", "no range"},
-		{"key.converter.plugin.version", "3.0", `version "4.3.1"`},
+		{"key.converter.plugin.version", "3.0", ""}, // of no converter that is named
 		{"exactly.once.support", "never", "one of requested, required"},
 		{"exactly.once.support", "Required", "exactly.once.source.support is disabled"},
 		{"transaction.boundary", "connector", "does not say where transactions end"},
@@ -280,6 +280,8 @@ func TestSource(t *testing.T) {
 		{"transaction.boundary.interval.ms", "-1", "at least 0"},
 		{"offsets.storage.topic", " ", "must not be empty"},
 		{"producer.override.acks", "1", ""},
+		{"producer.override.acks", "2", `is "2": not among`},
+		{"producer.override.unknown", "x", ""},
 		{"topic", "", "must not be empty"},
 	} {
 		check(t, plain, file, with(good, test.key, test.value), test.key, test.words)
@@ -327,6 +329,8 @@ func TestSink(t *testing.T) {
 	w := worker(t, map[string]string{"group.id": "connect-x"})
 	for _, test := range []struct{ key, value, words string }{
 		{"file", "f", ""},
+		{"topics", "a,,b", "empty"},
+		{"topics", "a, a", "twice"},
 		{"name", "x", "group of the workers"},
 		{"consumer.override.group.id", "connect-x", "group of the workers"},
 		{"consumer.override.group.id", "other", ""},
@@ -368,16 +372,14 @@ func TestStages(t *testing.T) {
 		{"transforms.hoist.negate", "true", "no transforms.hoist.predicate"},
 		{"transforms.route.predicate", "others", "not in the list predicates"},
 		{"transforms.route.negate", "yes", "true or false"},
-		{"transforms.route.regex", "(", "cannot be made"},
+		{"transforms.route.regex", "(", "does not do"},
 		{"predicates", "tombs,tombs", "twice"},
 	} {
-		config, key := with(good, test.key, test.value), test.key
-		if test.words == "cannot be made" {
-			key = "transforms.route.type"
-		}
-		check(t, w, file, config, key, test.words)
+		check(t, w, file, with(good, test.key, test.value), test.key, test.words)
 	}
 	check(t, w, file, with(good, "transforms", "hoist,,route"), "transforms", "empty")
+	check(t, w, file, with(good, "transforms.hoist.type", "SetSchemaMetadata$Value"), "transforms.hoist.type", "cannot be made")
+	check(t, w, file, with(good, "predicates.tombs.type", "TopicNameMatches", "predicates.tombs.pattern", "["), "predicates.tombs.pattern", "does not do")
 	v := w.Validate(file(good), with(good, "transforms", "hoist,gone,odd", "transforms.odd.type", "Odd"))
 	if text, _ := fault(v, "transforms.gone.type"); !strings.Contains(text, "required") {
 		t.Errorf("a transform without a type: %q", text)
@@ -404,7 +406,8 @@ func TestConverters(t *testing.T) {
 	const enable = "value.converter.schemas.enable"
 	check(t, w, file, with(good, "value.converter", jsonConverter, enable, "false"), enable, "")
 	check(t, w, file, with(good, "value.converter", jsonConverter, enable, "maybe"), enable, "true or false")
-	check(t, w, file, with(good, "value.converter", jsonConverter, "value.converter.schema.content", "{"), "value.converter", "schema.content")
+	check(t, w, file, with(good, "value.converter", jsonConverter, "value.converter.schema.content", "{"), "value.converter.schema.content", "breaks off")
+	check(t, w, file, with(good, "key.converter", "Json", "key.converter.plugin.version", "3.0"), "key.converter.plugin.version", `version "4.3.1"`)
 	config := with(good, enable, "maybe")
 	if _, ok := fault(w.Validate(file(config), config), enable); ok {
 		t.Error("a key is checked of a converter that the connector does not name")

@@ -1,11 +1,13 @@
 package definition
 
 import (
+	"errors"
 	"maps"
 	"slices"
 	"strings"
 
 	"github.com/cauce-stream/cauce/libs/plugin/configdef"
+	"github.com/cauce-stream/cauce/services/connect/internal/clientconfig"
 	"github.com/cauce-stream/cauce/services/connect/internal/herder"
 	"github.com/cauce-stream/cauce/services/connect/internal/topiccreation"
 )
@@ -62,9 +64,34 @@ func (w Worker) checkOverrides(f *faults, of herder.Type, config map[string]stri
 				f.add(prefix+property, "is not allowed: there is no policy %q, which the worker has as %s", w.Config.String(policyKey), policyKey)
 			case !allows(w, property):
 				f.add(prefix+property, "is not allowed by the worker, whose %s is %s", policyKey, w.policy())
+			default:
+				if err := usable(prefix, property, config[prefix+property]); err != nil {
+					f.add(prefix+property, "is %q: %v", config[prefix+property], err)
+				}
 			}
 		}
 	}
+}
+
+// usable is what a client has to say of a property alone. Those of security go together, and may be in files of the worker: they are tried by the tasks.
+func usable(prefix, property, value string) error {
+	for _, family := range []string{"security.", "sasl.", "ssl."} {
+		if strings.HasPrefix(property, family) {
+			return nil
+		}
+	}
+	p := clientconfig.Properties{property: value}
+	_, err := p.Common()
+	switch prefix {
+	case producerOverride:
+		_, err = p.Producer()
+	case consumerOverride:
+		_, err = p.Consumer()
+	}
+	if reason := errors.Unwrap(err); reason != nil {
+		return reason // without name and value
+	}
+	return err
 }
 
 // clients are the prefixes of the clients that a connector has with a configuration.

@@ -141,7 +141,7 @@ func (w Worker) checkStage(f *faults, k kind, alias string, config map[string]st
 	if !ok {
 		return
 	}
-	name, _, known := k.find(strings.TrimSpace(class))
+	name, own, known := k.find(strings.TrimSpace(class))
 	if !known {
 		f.add(prefix+"type", "is %q: there is no such %s; GET /connector-plugins?connectorsOnly=false lists them", class, k.noun)
 		return
@@ -149,7 +149,7 @@ func (w Worker) checkStage(f *faults, k kind, alias string, config map[string]st
 	w.checkVersion(f, prefix+"plugin.version", name, w.Version, config)
 	if !f.has(prefix) {
 		if err := k.make(name, below(config, prefix)); err != nil {
-			f.add(prefix+"type", "cannot be made as it is configured: %v", err)
+			f.unmade(prefix, prefix+"type", name, own, err)
 		}
 	}
 	if k.list != transformsKey {

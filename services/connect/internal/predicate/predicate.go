@@ -60,7 +60,7 @@ func newRecordIsTombstone(configdef.Values) (Predicate, error) {
 func newTopicNameMatches(v configdef.Values) (Predicate, error) {
 	pattern, err := javaregex.Compile(v.String("pattern"))
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("pattern: %w", err)
 	}
 	return func(r *data.Record) bool { return pattern.Matches(r.Topic) }, nil
 }

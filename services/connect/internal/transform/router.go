@@ -2,6 +2,7 @@ package transform
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"time"
 
@@ -25,10 +26,13 @@ type regexRouter struct {
 func newRegexRouter(v configdef.Values, _ side) (Transform, error) {
 	pattern, err := javaregex.Compile(v.String("regex"))
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("regex: %w", err)
 	}
 	replacement, err := pattern.Replacement(v.String("replacement"))
-	return regexRouter{pattern, replacement}, err
+	if err != nil {
+		return nil, fmt.Errorf("replacement: %w", err)
+	}
+	return regexRouter{pattern, replacement}, nil
 }
 
 func (t regexRouter) Apply(r data.Record) (data.Record, bool, error) {
