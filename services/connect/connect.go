@@ -60,16 +60,20 @@ func New(c Config, d Deps) (*Service, error) {
 	if err != nil {
 		return nil, err
 	}
-	w, err := worker.New(worker.Config{Values: values, Version: c.Version, Commit: c.Commit, OnDemand: c.OnDemand}, worker.Deps{
-		Log: d.Log, Level: d.Level, Metrics: d.Metrics, Tracer: d.Tracer,
-		StartPlugins: func() (*host.Host, error) {
-			return host.New(hosting, host.Deps{Log: d.Log, Metrics: d.Metrics, Tracer: d.Tracer})
-		},
-	})
+	w, err := worker.New(worker.Config{Values: values, Version: c.Version, Commit: c.Commit, OnDemand: c.OnDemand}, workerDeps(d, hosting))
 	if err != nil {
 		return nil, fmt.Errorf("connect: %w", err)
 	}
 	return &Service{worker: w}, nil
+}
+
+func workerDeps(d Deps, hosting host.Config) worker.Deps {
+	return worker.Deps{
+		Log: d.Log, Level: d.Level, Metrics: d.Metrics, Tracer: d.Tracer,
+		StartPlugins: func() (*host.Host, error) {
+			return host.New(hosting, host.Deps{Log: d.Log, Metrics: d.Metrics, Tracer: d.Tracer})
+		},
+	}
 }
 
 // URL is where the REST interface is.

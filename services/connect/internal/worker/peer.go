@@ -64,4 +64,6 @@ func (w *Worker) askLeader(ctx context.Context, method, leader, path string, bod
 }
 
 // signed says whether requests between workers are signed.
-func (w *Worker) signed() bool { return w.config.Values.String("connect.protocol") == "sessioned" }
+func (w *Worker) signed() bool {
+	return w.config.Values.String("connect.protocol") == "sessioned" && !w.config.Standalone
+}

@@ -177,7 +177,7 @@ func (s *stores) begin(ctx context.Context) {
 func (s *stores) of(ctx context.Context, c configs.Config) (kept, error) {
 	k := kept{log: s.w.log, first: s.w.topics.offsets}
 	name := strings.TrimSpace(c["offsets.storage.topic"])
-	if name == "" || name == k.first.want.Name {
+	if name == "" || name == k.first.want.Name || s.w.config.Standalone {
 		return k, nil
 	}
 	one, err := s.open(ctx, name)

@@ -16,6 +16,8 @@ import (
 	"github.com/cauce-stream/cauce/libs/kafka/client"
 	"github.com/cauce-stream/cauce/services/connect/internal/clientconfig"
 	"github.com/cauce-stream/cauce/services/connect/internal/configs"
+	"github.com/cauce-stream/cauce/services/connect/internal/locallog"
+	"github.com/cauce-stream/cauce/services/connect/internal/offsets"
 	"github.com/cauce-stream/cauce/services/connect/internal/status"
 	"github.com/cauce-stream/cauce/services/connect/internal/topiclog"
 	"github.com/cauce-stream/cauce/services/connect/internal/topicwriter"
@@ -39,7 +41,7 @@ type topics struct {
 	status  topic
 	offsets *store
 	// plain writes what any worker may write to the config topic; the leader writes in transactions where exactly.once.source.support is not disabled.
-	plain *topicwriter.Writer
+	plain writer
 
 	mu sync.Mutex
 	// live is set once the config topic has been read to its end: requests in it from before then are over.
@@ -48,12 +50,25 @@ type topics struct {
 	claimed bool
 }
 
-// topic is one of them.
+// topic is one of them, or the log that a worker has in its place that stands alone.
 type topic struct {
 	want   topiclog.Topic
 	deps   topiclog.Deps
-	reader *topiclog.Reader
-	writer *topicwriter.Writer
+	reader reader
+	writer writer
+}
+
+// reader shows what is in a topic: a topiclog.Reader or a locallog.Log.
+type reader interface {
+	Run(ctx context.Context) error
+	ReadToEnd(ctx context.Context) error
+}
+
+// writer appends to a topic: a topicwriter.Writer or a locallog.Log.
+type writer interface {
+	Write(ctx context.Context, records []topicwriter.Record) error
+	Claim(ctx context.Context) error
+	Close()
 }
 
 func (w *Worker) newTopics() (*topics, error) {
@@ -61,6 +76,9 @@ func (w *Worker) newTopics() (*topics, error) {
 	transactional := ""
 	if w.config.Values.String("exactly.once.source.support") != "disabled" {
 		transactional = "connect-cluster-" + w.config.Values.String("group.id")
+	}
+	if w.config.Standalone {
+		return t, t.openLocal()
 	}
 	options, err := w.clientProperties(workerconfig.Producer, nil).Common()
 	if err != nil {
@@ -90,6 +108,25 @@ func (w *Worker) newTopics() (*topics, error) {
 		t.plain = topicwriter.New(topicwriter.Config{Topic: t.configs.want.Name, Timeout: writeTimeout, Options: options})
 	}
 	return t, nil
+}
+
+// openLocal has logs in place of topics.
+func (t *topics) openLocal() error {
+	t.w.stores = &stores{w: t.w, own: map[string]*store{}}
+	t.offsets = &store{log: t.w.log, table: offsets.New()}
+	for _, one := range []struct {
+		topic *topic
+		file  string
+		visit func(topiclog.Record)
+	}{{&t.configs, "", t.followConfig}, {&t.status, "", t.followStatus}, {&t.offsets.topic, t.w.config.Values.String("offset.storage.file.filename"), t.offsets.follow}} {
+		l, err := locallog.Open(one.file, one.visit)
+		if err != nil {
+			return fmt.Errorf("offset.storage.file.filename: %w", err)
+		}
+		one.topic.reader, one.topic.writer = l, l
+	}
+	t.plain = t.configs.writer
+	return nil
 }
 
 func (w *Worker) newTopic(name, kind, family string, partitions int32, visit func(topiclog.Record)) topic {
@@ -139,6 +176,9 @@ func (t *topics) exist(ctx context.Context) (bool, error) {
 
 // ensure makes the topics that are not there.
 func (t *topics) ensure(ctx context.Context) error {
+	if t.w.config.Standalone {
+		return nil
+	}
 	bootstrap := t.w.config.Values.List("bootstrap.servers")
 	for _, one := range []topic{t.configs, t.status, t.offsets.topic} {
 		if err := topiclog.Ensure(ctx, one.deps, bootstrap, one.want, retryBackoff); err != nil {
@@ -169,8 +209,8 @@ func (t *topics) readToEnd(ctx context.Context) error {
 }
 
 func (t *topics) close() {
-	for _, writer := range []*topicwriter.Writer{t.configs.writer, t.status.writer, t.offsets.writer, t.plain} {
-		writer.Close()
+	for _, w := range []writer{t.configs.writer, t.status.writer, t.offsets.writer, t.plain} {
+		w.Close()
 	}
 }
 

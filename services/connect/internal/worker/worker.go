@@ -19,6 +19,7 @@ import (
 
 	"github.com/cauce-stream/cauce/libs/kafka/client"
 	"github.com/cauce-stream/cauce/libs/plugin/host"
+	"github.com/cauce-stream/cauce/services/connect/internal/configs"
 	"github.com/cauce-stream/cauce/services/connect/internal/herder"
 	"github.com/cauce-stream/cauce/services/connect/internal/member"
 	"github.com/cauce-stream/cauce/services/connect/internal/protocol"
@@ -41,6 +42,8 @@ type Config struct {
 	Version, Commit string
 	// OnDemand has a worker whose topics do not exist yet wait for the first request before it makes them and joins its group.
 	OnDemand bool
+	// Standalone has a worker be in no group: it keeps connectors in its memory, and offsets in a file.
+	Standalone bool
 }
 
 // Deps are what a worker needs of its process.
@@ -67,7 +70,7 @@ type Worker struct {
 	plugins   *plugins
 	wanted    *wanted
 	herder    *herder.Herder
-	member    *member.Member
+	member    membership
 	topics    *topics
 	stores    *stores
 	states    *board
@@ -108,11 +111,16 @@ func New(c Config, d Deps) (*Worker, error) {
 		TrackTopics: v.Bool("topic.tracking.enable"), ResetTopics: v.Bool("topic.tracking.allow.reset"),
 		ExactlyOnce: w.exactlyOnce(), SettleTimeout: settleTimeout,
 	}, w.herderDeps())
-	if w.topics, err = w.newTopics(); err != nil {
-		return nil, errors.Join(err, w.Close())
-	}
 	w.states = newBoard(w)
 	w.crew = newCrew(w)
+	if w.topics, err = w.newTopics(); err != nil {
+		w.topics = nil
+		return nil, errors.Join(err, w.Close())
+	}
+	if c.Standalone {
+		w.member = newSolo(w)
+		return w, nil
+	}
 	w.member = member.New(member.Config{
 		GroupID: v.String("group.id"), URL: w.url, Bootstrap: v.List("bootstrap.servers"), Version: version,
 		SessionTimeout: v.DurationMs("session.timeout.ms"), RebalanceTimeout: rebalance, HeartbeatInterval: v.DurationMs("heartbeat.interval.ms"),
@@ -142,6 +150,12 @@ func (w *Worker) exactlyOnce() bool {
 
 // URL is where the REST interface is, http://host:port.
 func (w *Worker) URL() string { return w.url }
+
+// Create makes a connector, or configures one that is there.
+func (w *Worker) Create(ctx context.Context, config configs.Config) error {
+	_, _, err := w.herder.Put(ctx, config["name"], config)
+	return err
+}
 
 // Plugins is the host of connectors, nil before it is started.
 func (w *Worker) Plugins() *host.Host { return w.plugins.host.Load() }

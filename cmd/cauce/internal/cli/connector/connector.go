@@ -53,7 +53,7 @@ compatible with Kafka's. Any worker may be asked; it passes on what another has 
 	cmd.AddCommand(a.list(), a.status(), a.create(), a.config(), a.validate(),
 		a.target("pause", "Have connectors and their tasks wait", "PAUSED"), a.target("resume", "Have connectors go on that wait or are stopped", running),
 		a.target("stop", "Have connectors keep their configuration and offsets only", "STOPPED"),
-		a.restart(), a.offsets(), a.plugins(), a.remove())
+		a.restart(), a.offsets(), a.plugins(), a.remove(), a.standalone())
 	return cmd
 }
 

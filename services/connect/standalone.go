@@ -1,0 +1,60 @@
+package connect
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+
+	"github.com/cauce-stream/cauce/libs/kafka/configkeys"
+	"github.com/cauce-stream/cauce/services/connect/internal/worker"
+	"github.com/cauce-stream/cauce/services/connect/internal/workerconfig"
+)
+
+// Standalone is a worker that is in no group, as Kafka's connect-standalone runs one.
+type Standalone struct {
+	// Worker are the worker's properties. bootstrap.servers may be any Kafka-compatible cluster, and offset.storage.file.filename is where offsets of sources
+	// are kept.
+	Worker map[string]string
+	// Connectors are the configurations of what to run, each with a name.
+	Connectors      []map[string]string
+	Version, Commit string
+}
+
+// RunStandalone runs connectors until ctx ends, calling ready with the URL of the REST interface once all are made. More can be made over REST, for as long as
+// the worker runs.
+func RunStandalone(ctx context.Context, c Standalone, d Deps, ready func(url string)) error {
+	properties := maps.Clone(defaults)
+	maps.Copy(properties, c.Worker)
+	values, err := workerconfig.Parse(properties, "worker")
+	if err != nil {
+		return err
+	}
+	if !values.Given("offset.storage.file.filename") {
+		return errors.New("offset.storage.file.filename is not set: a standalone worker keeps offsets of sources in a file")
+	}
+	if values.String("exactly.once.source.support") != "disabled" {
+		return errors.New("exactly.once.source.support: a standalone worker cannot write offsets and records in one transaction")
+	}
+	hosting, err := hostConfig(configkeys.Broker().Defaults(), values)
+	if err != nil {
+		return err
+	}
+	w, err := worker.New(worker.Config{Values: values, Version: c.Version, Commit: c.Commit, Standalone: true}, workerDeps(d, hosting))
+	if err != nil {
+		return fmt.Errorf("connect: %w", err)
+	}
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	var made error
+	err = w.Run(ctx, func() {
+		for _, config := range c.Connectors {
+			if made = w.Create(ctx, config); made != nil {
+				stop()
+				return
+			}
+		}
+		ready(w.URL())
+	})
+	return errors.Join(made, err)
+}
