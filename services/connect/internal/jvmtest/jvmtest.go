@@ -42,6 +42,17 @@ type Member struct {
 	Metadata, Assignment []byte
 }
 
+// Validation is a configuration that the worker was asked to check.
+type Validation struct {
+	Config map[string]string
+	Status int
+	// Wrong are the keys that it has found something wrong with, in the order of its answer.
+	Wrong []string
+}
+
+// Validations are of configurations of the file connectors, most of them with a fault.
+func Validations(t testing.TB) []Validation { return load[[]Validation](t, "validations.json") }
+
 // Exchanges are requests in the order in which they were sent.
 func Exchanges(t testing.TB) []Exchange { return load[[]Exchange](t, "rest.json") }
 

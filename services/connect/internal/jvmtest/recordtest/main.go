@@ -41,6 +41,7 @@ func main() {
 	rest := flag.String("rest", "http://127.0.0.1:8083", "URL of the worker")
 	second := flag.String("second", "", "shell command that starts a second worker")
 	out := flag.String("out", "testdata", "folder to write to")
+	only := flag.Bool("validations", false, "write validations.json alone, for which any worker and cluster will do")
 	flag.Parse()
 	client, err := kgo.NewClient(kgo.SeedBrokers(*bootstrap))
 	if err != nil {
@@ -48,6 +49,10 @@ func main() {
 	}
 	defer client.Close()
 	r := &recorder{rest: *rest, client: client}
+	write(*out, "validations.json", r.validations())
+	if *only {
+		return
+	}
 	r.script()
 	write(*out, "rest.json", r.exchanges)
 	if *second != "" {
