@@ -15,7 +15,10 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
 	"go.uber.org/zap/zaptest"
+	"go.uber.org/zap/zaptest/observer"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/test/bufconn"
@@ -154,29 +157,47 @@ type fixture struct {
 	worker     map[string]string
 	metrics    Metrics
 	failures   pipeline.Metrics
+	logs       *observer.ObservedLogs
 	// kill ends the connector's process, as it were.
 	kill func()
 }
 
 func newFixture(t testing.TB, partitions int32, properties ...string) *fixture {
 	t.Helper()
-	cluster, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(partitions, "orders"), kfake.GroupMinSessionTimeout(time.Second))
+	return newFixtureOn(t, newCluster(t, kfake.SeedTopics(partitions, "orders")), properties...)
+}
+
+func newCluster(t testing.TB, opts ...kfake.Opt) *kfake.Cluster {
+	t.Helper()
+	cluster, err := kfake.NewCluster(append(opts, kfake.NumBrokers(1))...)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(cluster.Close)
+	return cluster
+}
+
+func newFixtureOn(t testing.TB, cluster *kfake.Cluster, properties ...string) *fixture {
+	t.Helper()
 	f := &fixture{sink: &sink{}, t: t, cluster: cluster, properties: map[string]string{"topics": "orders"}, worker: map[string]string{
 		"group.id": "workers", "config.storage.topic": "c", "offset.storage.topic": "o", "status.storage.topic": "s",
 		"key.converter": "StringConverter", "value.converter": "StringConverter"}}
 	for i := 0; i < len(properties); i += 2 {
 		f.properties[properties[i]] = properties[i+1]
 	}
-	if f.client, err = kgo.NewClient(kgo.SeedBrokers(cluster.ListenAddrs()...), kgo.RecordPartitioner(kgo.ManualPartitioner())); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(f.client.Close)
+	f.connect()
 	f.connector, f.kill = serve(t, f.sink)
 	return f
+}
+
+// connect makes the test's own client.
+func (f *fixture) connect() {
+	f.t.Helper()
+	var err error
+	if f.client, err = kgo.NewClient(kgo.SeedBrokers(f.cluster.ListenAddrs()...), kgo.RecordPartitioner(kgo.ManualPartitioner())); err != nil {
+		f.t.Fatal(err)
+	}
+	f.t.Cleanup(f.client.Close)
 }
 
 // serve has a connector in this process. What it returns cuts its streams.
@@ -214,7 +235,9 @@ func (f *fixture) config() Config {
 }
 
 func (f *fixture) deps() Deps {
-	return Deps{Log: zaptest.NewLogger(f.t), Start: f.connector.StartSink, Failures: &f.failures, Metrics: &f.metrics,
+	core, logs := observer.New(zap.WarnLevel)
+	f.logs = logs
+	return Deps{Log: zaptest.NewLogger(f.t, zaptest.WrapOptions(zap.WrapCore(func(c zapcore.Core) zapcore.Core { return zapcore.NewTee(c, core) }))), Start: f.connector.StartSink, Failures: &f.failures, Metrics: &f.metrics,
 		Client: func(Role) ([]kgo.Opt, error) {
 			return []kgo.Opt{kgo.SeedBrokers(f.cluster.ListenAddrs()...), kgo.SessionTimeout(6 * time.Second), kgo.HeartbeatInterval(50 * time.Millisecond), kgo.FetchMaxWait(50 * time.Millisecond)}, nil
 		}}

@@ -4,13 +4,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"slices"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/cauce-stream/cauce/libs/plugin"
@@ -248,5 +251,32 @@ func TestGivenUpWithoutBrokers(t *testing.T) {
 	}
 	if took := time.Since(begun); took > 10*time.Second {
 		t.Errorf("took %v", took)
+	}
+}
+
+// While all brokers are away a task waits.
+func TestBrokersAway(t *testing.T) {
+	data := kfake.DataDir(t.TempDir())
+	f := newFixtureOn(t, newCluster(t, data, kfake.SeedTopics(1, "orders")))
+	f.produce(0, "a")
+	r := f.run()
+	f.has("a")
+	_, text, err := net.SplitHostPort(f.cluster.ListenAddrs()[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	port, err := strconv.Atoi(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.cluster.Close()
+	f.eventually("the task has noticed", func() bool { return f.logs.FilterMessage("cannot read at the moment").Len() > 0 })
+	f.cluster = newCluster(t, data, kfake.Ports(port))
+	f.connect()
+	f.produce(0, "b")
+	f.has("b")
+	r.stop()
+	if f.committed() != "0@2" {
+		t.Errorf("committed %s", f.committed())
 	}
 }

@@ -19,6 +19,8 @@ const (
 	// minRetryDelay is the first pause before a batch is put again that the connector has asked no pause for; each further one is twice as long, up
 	// to the interval of commits.
 	minRetryDelay = 300 * time.Millisecond
+	// minWait has what is there be read however often a connector wants to be called without records.
+	minWait = time.Millisecond
 	// defaultRebalanceTimeout is how long the group waits for a task that puts a batch, as max.poll.interval.ms is by default.
 	defaultRebalanceTimeout = 5 * time.Minute
 	// lastCommitTimeout bounds the commit of partitions that are given up, and what is written to the dead letter queue by a task that fails.
@@ -165,7 +167,7 @@ func (r *run) watch() (end func()) {
 
 // await waits for records, for a signal or until a time. Meanwhile partitions may come and go; when it has returned, they may not.
 func (r *run) await(until time.Time) kgo.Fetches {
-	ctx, cancel := context.WithDeadline(r.ctx, until)
+	ctx, cancel := context.WithTimeout(r.ctx, max(time.Until(until), minWait))
 	defer cancel()
 	r.signals.listen(cancel)
 	idle := r.batch.pending() || r.paused
@@ -237,8 +239,7 @@ func (r *run) step(fetches kgo.Fetches) error {
 	}
 	r.seek()
 	now := time.Now()
-	commit := r.commitAsked || !now.Before(r.nextCommit)
-	due := commit
+	due := r.commitAsked || !now.Before(r.nextCommit)
 	if !r.nextPut.IsZero() {
 		due = !now.Before(r.nextPut)
 	}
@@ -247,7 +248,7 @@ func (r *run) step(fetches kgo.Fetches) error {
 			return err
 		}
 	}
-	if commit || r.commitAsked {
+	if now = time.Now(); r.commitAsked || !now.Before(r.nextCommit) {
 		r.nextCommit, r.commitAsked = now.Add(r.flushInterval), false
 		return r.commit()
 	}

@@ -323,6 +323,22 @@ func TestNextPut(t *testing.T) {
 	f.eventually("calls without records", func() bool { return empty.Load() > 2 })
 }
 
+// However short a connector's times are, there is time for records.
+func TestShortTimes(t *testing.T) {
+	f := newFixture(t, 1)
+	f.worker["offset.flush.interval.ms"] = "0"
+	f.sink.put = func(c *plugin.SinkContext, _ []plugin.SinkRecord) error {
+		c.NextPut(time.Nanosecond)
+		return nil
+	}
+	f.produce(0, "a")
+	f.run()
+	f.has("a")
+	f.produce(0, "b")
+	f.has("b")
+	f.eventually("a commit", func() bool { return f.committed() == "0@2" })
+}
+
 func TestFailedPreCommit(t *testing.T) {
 	f := newFixture(t, 1)
 	f.worker["offset.flush.interval.ms"] = "30"
