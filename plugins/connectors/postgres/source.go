@@ -180,12 +180,10 @@ func (Source) TaskConfigs(ctx context.Context, config map[string]string, maxTask
 	if queryOf(v) != "" {
 		return []map[string]string{config}, nil
 	}
-	conn, err := databaseOf(v).Connect(ctx)
-	if err != nil {
-		return nil, err
+	tables, err := lookForTables(ctx, v)
+	if database.Passes(err) {
+		return nil, plugin.Retriable(err)
 	}
-	defer database.Close(conn)
-	tables, err := listTables(ctx, conn, v)
 	if err != nil {
 		return nil, err
 	}
