@@ -157,7 +157,7 @@ func TestConnectorTargetsWait(t *testing.T) {
 func TestConnectorRebalances(t *testing.T) {
 	t.Parallel()
 	rebalance := message(409, "the group is about to rebalance")
-	s := newScripted(t, map[string][]answer{post: {rebalance, message(503, "not joined"), {201, created}}})
+	s := newScripted(t, map[string][]answer{post: {rebalance, message(503, "not joined"), message(500, "a rebalance is expected"), {201, created}}})
 	s.run(exit.OK, "", "create", "a", "--set", "connector.class=c")
 	s = newScripted(t, map[string][]answer{post: {message(409, `connector "a" already exists`)}})
 	s.run(exit.Exists, "already exists", "create", "a", "--set", "connector.class=c")

@@ -87,9 +87,10 @@ func (c *Client) Call(ctx context.Context, method, path string, body, into any) 
 	}
 }
 
-// again says whether a fault passes: what exists already goes on to.
+// again says whether a fault passes: what exists already goes on to. While their group rebalances Kafka's workers answer some requests with 500.
 func again(err error) bool {
-	return Is(err, http.StatusServiceUnavailable) || Is(err, http.StatusConflict) && !strings.Contains(err.Error(), "already exists")
+	return Is(err, http.StatusServiceUnavailable) || Is(err, http.StatusConflict) && !strings.Contains(err.Error(), "already exists") ||
+		Is(err, http.StatusInternalServerError) && strings.Contains(err.Error(), "rebalance")
 }
 
 func withCode(err error) error {
