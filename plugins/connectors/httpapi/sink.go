@@ -66,8 +66,7 @@ func (Sink) Info() plugin.Info {
 		Doc: "Sends records to a URL: texts and bytes as they are, all else as JSON. A record that is refused with a status 4xx, other than those to try again " +
 			"and 401 and 407, is a fault of the record; of a batch that is refused it finds which. The header `Idempotency-Key` is the topic, the partition and the offset " +
 			"of what is sent, as `orders-0-17`, of a batch the first and the last offset, as `orders-0-17-25`: records may come again after a failure. " +
-			"A record's `traceparent` and `tracestate` are passed on.",
-		Aliases: []string{"io.aiven.kafka.connect.http.HttpSinkConnector", "io.confluent.connect.http.HttpSinkConnector"}}
+			"A record's `traceparent` and `tracestate` are passed on."}
 }
 
 // Definition is the keys of its configuration.

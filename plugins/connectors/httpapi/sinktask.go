@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"net/http"
 	"strconv"
 	"strings"
@@ -191,13 +190,13 @@ func (t *sinkTask) send(ctx context.Context, batch []item) error {
 	case err != nil && ctx.Err() != nil:
 		return ctx.Err()
 	case err != nil:
-		return t.failed(ctx, fmt.Errorf("sending %s: %w", name(batch), err), 0)
+		return t.failed(fmt.Errorf("sending %s: %w", name(batch), err), 0)
 	case a.status >= 200 && a.status < 300:
 		t.retries.Succeed()
 		t.done[last.Original] = last.Offset + 1
 		return nil
 	case t.retries.on.has(a.status):
-		return t.failed(ctx, fmt.Errorf("sending %s: %s", name(batch), a.excerpt()), retryAfter(a.header, time.Now()))
+		return t.failed(fmt.Errorf("sending %s: %s", name(batch), a.excerpt()), retryAfter(a.header, time.Now()))
 	case a.status < 400 || a.status >= 500 || a.status == http.StatusUnauthorized || a.status == http.StatusProxyAuthRequired:
 		return fmt.Errorf("sending %s: %s%s", name(batch), a.excerpt(), elsewhere(a))
 	}
@@ -232,13 +231,11 @@ func (t *sinkTask) report(r *plugin.SinkRecord, fault error) error {
 }
 
 // failed has what has failed tried again, or fails the task when that was often enough.
-func (t *sinkTask) failed(ctx context.Context, err error, least time.Duration) error {
+func (t *sinkTask) failed(err error, least time.Duration) error {
 	if !t.retries.Again(time.Now(), least) {
 		return fmt.Errorf("after %d tries: %w", t.retries.Failed()+1, err)
 	}
-	left := t.retries.Left(time.Now())
-	slog.WarnContext(ctx, "a request has failed and is tried again", "error", err, "failed", t.retries.Failed(), "wait_ms", left.Milliseconds())
-	t.context.NextPut(left)
+	t.context.NextPut(t.retries.Left(time.Now()))
 	return plugin.Retriable(err)
 }
 

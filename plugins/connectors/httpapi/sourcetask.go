@@ -184,9 +184,9 @@ func (t *sourceTask) ask(ctx context.Context) error {
 	case err != nil && ctx.Err() != nil:
 		return ctx.Err()
 	case err != nil:
-		return t.failed(ctx, fmt.Errorf("asking for what comes after offset %.100q: %w", t.at.Offset, err), 0)
+		return t.failed(fmt.Errorf("asking for what comes after offset %.100q: %w", t.at.Offset, err), 0)
 	case t.retries.on.has(a.status):
-		return t.failed(ctx, fmt.Errorf("asking for what comes after offset %.100q: %s", t.at.Offset, a.excerpt()), retryAfter(a.header, time.Now()))
+		return t.failed(fmt.Errorf("asking for what comes after offset %.100q: %s", t.at.Offset, a.excerpt()), retryAfter(a.header, time.Now()))
 	case a.status == http.StatusNotModified && conditional:
 		t.retries.Succeed()
 		t.after, t.afterTurn = t.at, true
@@ -201,11 +201,10 @@ func (t *sourceTask) ask(ctx context.Context) error {
 }
 
 // failed has what has failed tried again, or fails the task when that was often enough.
-func (t *sourceTask) failed(ctx context.Context, err error, least time.Duration) error {
+func (t *sourceTask) failed(err error, least time.Duration) error {
 	if !t.retries.Again(time.Now(), least) {
 		return fmt.Errorf("after %d tries: %w", t.retries.Failed()+1, err)
 	}
-	slog.WarnContext(ctx, "a request has failed and is tried again", "error", err, "failed", t.retries.Failed(), "wait_ms", t.retries.Left(time.Now()).Milliseconds())
 	return plugin.Retriable(err)
 }
 

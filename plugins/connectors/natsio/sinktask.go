@@ -97,7 +97,7 @@ func (t *sinkTask) Put(ctx context.Context, records []plugin.SinkRecord) error {
 		}
 		t.queue = append(t.queue, entry{record: *r, message: message})
 		t.taken[r.Original] = r.Offset + 1
-		if err := t.send(ctx); err != nil {
+		if err := t.send(); err != nil {
 			return err
 		}
 	}
@@ -172,11 +172,11 @@ func (t *sinkTask) resume(ctx context.Context) error {
 	}
 	if t.connection == nil {
 		if err := t.connect(); err != nil {
-			return t.failed(ctx, err)
+			return t.failed(err)
 		}
 	}
 	for t.sent < len(t.queue) {
-		if err := t.send(ctx); err != nil {
+		if err := t.send(); err != nil {
 			return err
 		}
 	}
@@ -239,7 +239,7 @@ func id(r *plugin.SinkRecord) string {
 }
 
 // send sends the next message of the queue.
-func (t *sinkTask) send(ctx context.Context) error {
+func (t *sinkTask) send() error {
 	e := &t.queue[t.sent]
 	var err error
 	if t.confirmed {
@@ -251,7 +251,7 @@ func (t *sinkTask) send(ctx context.Context) error {
 	case errors.Is(err, nats.ErrMaxPayload) || errors.Is(err, nats.ErrBadSubject) || errors.Is(err, nats.ErrBadHeaderMsg):
 		return t.refuse(t.sent, err)
 	case err != nil:
-		return t.failed(ctx, fmt.Errorf("publishing %s: %w", id(&e.record), err))
+		return t.failed(fmt.Errorf("publishing %s: %w", id(&e.record), err))
 	}
 	t.sent++
 	return nil
@@ -277,7 +277,7 @@ func (t *sinkTask) settle(ctx context.Context) error {
 		limited, cancel := context.WithTimeout(ctx, t.timeout)
 		defer cancel()
 		if err := t.connection.FlushWithContext(limited); err != nil {
-			return t.failed(ctx, fmt.Errorf("publishing %d messages: %w", t.sent, err))
+			return t.failed(fmt.Errorf("publishing %d messages: %w", t.sent, err))
 		}
 		clear(t.queue[:t.sent])
 		t.queue, t.sent = t.queue[:copy(t.queue, t.queue[t.sent:])], 0
@@ -296,24 +296,22 @@ func (t *sinkTask) settle(ctx context.Context) error {
 		if errors.As(err, &refused) && (refused.ErrorCode == codeMessageTooLarge || refused.ErrorCode == codeHeaderTooLarge) {
 			return t.refuse(0, err)
 		}
-		return t.failed(ctx, fmt.Errorf("publishing %s: %w", id(&e.record), err))
+		return t.failed(fmt.Errorf("publishing %s: %w", id(&e.record), err))
 	case <-t.connection.closed:
-		return t.failed(ctx, fmt.Errorf("publishing %s: %w", id(&e.record), nats.ErrConnectionClosed))
+		return t.failed(fmt.Errorf("publishing %s: %w", id(&e.record), nats.ErrConnectionClosed))
 	case <-ctx.Done():
 		return ctx.Err()
 	}
 }
 
 // failed gives the connection up, so that nothing comes before what has failed, and has it all tried again, or fails the task.
-func (t *sinkTask) failed(ctx context.Context, err error) error {
+func (t *sinkTask) failed(err error) error {
 	t.drop()
 	if lasting(err) || !t.retry.Again(time.Now(), 0) {
 		t.fault = err
 		return err
 	}
-	left := t.retry.Left(time.Now())
-	slog.WarnContext(ctx, "publishing has failed and is tried again", "error", err, "failed", t.retry.Failed(), "wait_ms", left.Milliseconds())
-	t.context.NextPut(left)
+	t.context.NextPut(t.retry.Left(time.Now()))
 	return plugin.Retriable(err)
 }
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"strconv"
 	"strings"
 	"time"
@@ -102,7 +101,6 @@ func (t *sourceTask) failed(ctx context.Context, err error) error {
 	if errors.As(err, &f) || lasting(err) || !t.retry.Again(time.Now(), 0) {
 		return err
 	}
-	slog.WarnContext(ctx, "reading has failed and is tried again", "error", err, "failed", t.retry.Failed(), "wait_ms", t.retry.Left(time.Now()).Milliseconds())
 	return plugin.Retriable(err)
 }
 

@@ -119,7 +119,7 @@ func (s *streamReader) open(ctx context.Context, c *connection) error {
 	if err := s.repeat(ctx, c); err != nil {
 		return err
 	}
-	info, anew, err := s.again(ctx, streams)
+	info, anew, err := s.again(ctx, c, streams)
 	if err != nil {
 		return fmt.Errorf("consumer %s of stream %s: %w", s.durable, s.stream, err)
 	}
@@ -140,11 +140,14 @@ func (s *streamReader) open(ctx context.Context, c *connection) error {
 
 // again has the consumer deliver at once what is not confirmed, and says whether it does. Servers that do not know how, and those
 // that may not, do it when the time of each message is over.
-func (s *streamReader) again(ctx context.Context, streams jetstream.JetStream) (info *jetstream.ConsumerInfo, anew bool, err error) {
+func (s *streamReader) again(ctx context.Context, c *connection, streams jetstream.JetStream) (info *jetstream.ConsumerInfo, anew bool, err error) {
 	if !s.waits {
 		reset, err := streams.ResetConsumer(ctx, s.stream, s.durable)
 		if err == nil {
 			return reset.ConsumerInfo, true, nil
+		}
+		if c.IsClosed() || ctx.Err() != nil {
+			return nil, false, err
 		}
 		slog.InfoContext(ctx, "messages that are not confirmed cannot be had at once, and are waited for", "consumer", s.durable, "error", err)
 		s.waits = true

@@ -27,7 +27,7 @@ const head = `# Connectors
 
 What ships with Cauce, in ` + "`bin/plugins/cauce-connectors`" + `. A configuration names one as ` + "`connector.class`" + `, by its name or by one of
 its aliases; of those, which are Java classes, the simple name counts as well, with and without ` + "`Connector`" + ` at its end.
-How to write one: [plugins.md](plugins.md). More about those of PostgreSQL: [postgres.md](postgres.md).
+How to write one: [plugins.md](plugins.md). More about those of HTTP: [http.md](http.md), of NATS: [nats.md](nats.md), of PostgreSQL: [postgres.md](postgres.md).
 `
 
 func page(all []plugin.Plugin) string {
