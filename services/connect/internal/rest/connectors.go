@@ -196,14 +196,14 @@ func (h *handler) putTasks(ctx context.Context, r *http.Request, body []byte) (r
 			return reply{}, err
 		}
 	}
-	return reply{status: http.StatusOK}, h.deps.Herder.PutTasks(ctx, r.PathValue("name"), tasks)
+	return reply{status: http.StatusNoContent}, h.deps.Herder.PutTasks(ctx, r.PathValue("name"), tasks)
 }
 
 func (h *handler) fence(ctx context.Context, r *http.Request, body []byte) (reply, error) {
 	if err := h.verify(r, body); err != nil {
 		return reply{}, err
 	}
-	return reply{status: http.StatusOK}, h.deps.Herder.Fence(ctx, r.PathValue("name"))
+	return reply{status: http.StatusNoContent}, h.deps.Herder.Fence(ctx, r.PathValue("name"))
 }
 
 // task is the task that a path names.

@@ -136,14 +136,14 @@ func TestSignatures(t *testing.T) {
 	g.want(g.ask(1, "POST", "/connectors/src/tasks", body, signed(key, "HmacSHA256", body+" ")...), 403, "session key")
 	other := &configs.SessionKey{Key: []byte("other")}
 	g.want(g.ask(1, "PUT", "/connectors/src/fence", "", signed(other, "HmacSHA256", "")...), 403, "session key")
-	g.want(g.ask(1, "POST", "/connectors/src/tasks", body, signed(key, "HmacSHA512", body)...), 200, "")
+	g.want(g.ask(1, "POST", "/connectors/src/tasks", body, signed(key, "HmacSHA512", body)...), 204, "")
 	if got := g.workers[0].herder.Configs().TaskConfigs("src"); len(got) != 2 || got[1]["file"] != "b" {
 		t.Errorf("tasks: %v", got)
 	}
-	g.want(g.ask(1, "PUT", "/connectors/src/fence", "", signed(key, "HmacSHA256", "")...), 200, "")
-	g.want(g.ask(1, "POST", "/connectors/src/tasks", "[{}]", signed(key, "HmacSHA256", "[{}]")...), 200, "")
-	g.want(g.ask(1, "PUT", "/connectors/src/fence", "", signed(key, "HmacSHA256", "")...), 200, "")
-	g.want(g.ask(1, "PUT", "/connectors/src/fence", "", signed(key, "HmacSHA256", "")...), 200, "")
+	g.want(g.ask(1, "PUT", "/connectors/src/fence", "", signed(key, "HmacSHA256", "")...), 204, "")
+	g.want(g.ask(1, "POST", "/connectors/src/tasks", "[{}]", signed(key, "HmacSHA256", "[{}]")...), 204, "")
+	g.want(g.ask(1, "PUT", "/connectors/src/fence", "", signed(key, "HmacSHA256", "")...), 204, "")
+	g.want(g.ask(1, "PUT", "/connectors/src/fence", "", signed(key, "HmacSHA256", "")...), 204, "")
 	if !slices.Equal(g.fenced, []string{"src 2"}) {
 		t.Errorf("fenced: %v", g.fenced)
 	}
