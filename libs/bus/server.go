@@ -92,6 +92,8 @@ func (c ServerConfig) options() (*server.Options, error) {
 		o.Cluster = server.ClusterOpts{
 			Name: "cauce", Host: c.ClusterHost, Port: c.ClusterPort, NoAdvertise: true,
 			PingInterval: routePingInterval, MaxPingsOut: routePingsOut,
+			// One connection between two servers instead of four: what goes over the bus is little, and each is pinged.
+			PoolSize: -1,
 		}
 		if c.AuthToken != "" {
 			o.Cluster.Username, o.Cluster.Password = "cauce", c.AuthToken

@@ -39,7 +39,7 @@ type Config struct {
 	Listen string
 	// GroupID tells this group's peers from those of another cluster; the same at each voter.
 	GroupID uint64
-	// Tick is raft's unit of time; leaders beat each tick and are given up after ElectionTicks to twice as many, by chance.
+	// Tick is raft's unit of time; leaders beat every second tick and are given up after ElectionTicks to twice as many, by chance.
 	// Not used with a single voter.
 	Tick          time.Duration
 	ElectionTicks int
@@ -52,6 +52,7 @@ const (
 	// A follower gives the leader up after 0.6 to 1.2 s, and the first of several after about 0.8 s.
 	defaultTick            = 50 * time.Millisecond
 	defaultElectionTicks   = 12
+	heartbeatTicks         = 2
 	defaultSnapshotEntries = 10_000
 	defaultSnapshotBytes   = 8 << 20
 
@@ -236,7 +237,7 @@ func (q *Quorum) start() error {
 	q.rn, err = raft.NewRawNode(&raft.Config{
 		ID:              q.self,
 		ElectionTick:    q.cfg.ElectionTicks,
-		HeartbeatTick:   1,
+		HeartbeatTick:   heartbeatTicks,
 		Storage:         q.disk.store,
 		Applied:         meta.GetIndex(),
 		MaxSizePerMsg:   1 << 20,
