@@ -85,6 +85,9 @@ func Execute(program, summary string, args []string, stdout, stderr io.Writer, r
 	return ExitOK
 }
 
+// startTime is after how long a program has run through what it does once only.
+const startTime = 20 * time.Second
+
 // SignalContext returns a context that ends at SIGTERM or SIGINT; a second
 // signal ends the process at once. A broken stdout or stderr no longer does.
 func SignalContext(parent context.Context) (context.Context, context.CancelFunc) {
@@ -111,6 +114,12 @@ func Serve(ctx context.Context, program string, values config.Values, run RunFun
 	logStart(t.Log, program, values)
 	setMemoryPolicy(values, t.Log)
 	raiseFileLimit(t.Log)
+	started := time.AfterFunc(startTime, func() {
+		if err := dropProgramPages(); err != nil {
+			t.Log.Info("pages of the program that only its start needed stay in memory", zap.Error(err))
+		}
+	})
+	defer started.Stop()
 
 	env := Env{Values: values, Telemetry: t}
 	if addr := values.String("admin.listener"); addr != "" {
