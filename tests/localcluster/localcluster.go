@@ -25,7 +25,8 @@ type Node struct {
 	Roles     []string
 	Bootstrap string // empty for a controller
 	Admin     string
-	PID       int // 0: none
+	REST      string // host:port of a Connect worker's REST interface; empty for another node
+	PID       int    // 0: none
 	State     string
 	Log       string // the file that its runs write to
 }

@@ -26,8 +26,8 @@ var common = map[string]reader{
 	},
 	"client.id":   text(kgo.ClientID),
 	"client.rack": text(kgo.Rack),
-	"metadata.max.age.ms": millis(func(d time.Duration) kgo.Opt {
-		return kgo.MetadataMaxAge(max(d, minMetadataAge))
+	"metadata.max.age.ms": durations(func(d time.Duration) []kgo.Opt {
+		return []kgo.Opt{kgo.MetadataMaxAge(max(d, minMetadataAge)), kgo.MetadataMinAge(refreshAge)}
 	}),
 	"connections.max.idle.ms":            millis(func(d time.Duration) kgo.Opt { return kgo.ConnIdleTimeout(d) }),
 	"socket.connection.setup.timeout.ms": millis(func(d time.Duration) kgo.Opt { return kgo.DialTimeout(d) }),
@@ -37,8 +37,12 @@ var common = map[string]reader{
 	"security.protocol": security,
 }
 
-// minMetadataAge is the least that the client takes for the greatest age.
-const minMetadataAge = time.Second
+const (
+	// minMetadataAge is the least that the client takes for the greatest age.
+	minMetadataAge = time.Second
+	// refreshAge is how old metadata has to be for the client to ask again before that. The client's own is 5 s, and no greatest age may be below it.
+	refreshAge = 500 * time.Millisecond
+)
 
 // Common returns the options that a client of any kind has.
 func (p Properties) Common() ([]kgo.Opt, error) { return p.options(common) }
@@ -107,13 +111,17 @@ func text[O kgo.Opt](option func(string) O) reader {
 }
 
 func millis(option func(time.Duration) kgo.Opt) reader {
+	return durations(func(d time.Duration) []kgo.Opt { return []kgo.Opt{option(d)} })
+}
+
+func durations(options func(time.Duration) []kgo.Opt) reader {
 	return func(_ Properties, value string) ([]kgo.Opt, error) {
 		n, err := strconv.ParseInt(value, 10, 64)
 		if err != nil || n < 0 {
 			return nil, fmt.Errorf("not a number of milliseconds")
 		}
 		const most = int64(1<<63-1) / int64(time.Millisecond)
-		return []kgo.Opt{option(time.Duration(min(n, most)) * time.Millisecond)}, nil
+		return options(time.Duration(min(n, most)) * time.Millisecond), nil
 	}
 }
 
