@@ -1,0 +1,177 @@
+//go:build e2e && linux
+
+package connect
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/cauce-stream/cauce/tests/localcluster"
+	"github.com/cauce-stream/cauce/tests/postgres"
+)
+
+// breaker kills what the tables need, one after the other, and has it start again.
+type breaker struct {
+	*stage
+	database *postgres.Server
+	random   *rand.Rand
+}
+
+const (
+	worker           = "worker"
+	taskProcess      = "process of a task"
+	broker           = "broker"
+	groupCoordinator = "coordinator of groups"
+	txnCoordinator   = "coordinator of transactions"
+	theDatabase      = "database"
+)
+
+// victims are drawn from like cards: each comes as often as the others.
+var victims = []string{worker, worker, taskProcess, taskProcess, broker, groupCoordinator, txnCoordinator, theDatabase}
+
+const (
+	leastDown, mostDown = 100 * time.Millisecond, 1500 * time.Millisecond
+	leastUp, mostUp     = 200 * time.Millisecond, 2 * time.Second
+)
+
+func (b *breaker) between(least, most time.Duration) time.Duration {
+	return least + time.Duration(b.random.Int64N(int64(most-least)))
+}
+
+// run does count faults.
+func (b *breaker) run(count int) {
+	b.Helper()
+	var cards []string
+	began := time.Now()
+	for n := range count {
+		if len(cards) == 0 {
+			cards = slices.Clone(victims)
+			b.random.Shuffle(len(cards), func(i, j int) { cards[i], cards[j] = cards[j], cards[i] })
+		}
+		down := b.between(leastDown, mostDown)
+		what, err := b.kill(cards[0], down)
+		if err != nil {
+			b.Fatalf("kill a %s: %v", cards[0], err)
+		}
+		b.Logf("%2d at %5.2fs: %s, for %v", n+1, time.Since(began).Seconds(), what, down.Round(time.Millisecond))
+		cards = cards[1:]
+		pause(b.Context(), b.between(leastUp, mostUp))
+	}
+}
+
+// kill kills one, and has it start again after that time.
+func (b *breaker) kill(victim string, down time.Duration) (what string, err error) {
+	ctx := b.Context()
+	switch victim {
+	case theDatabase:
+		if err := b.database.Kill(); err != nil {
+			return "", err
+		}
+		pause(ctx, down)
+		return victim, b.database.Start(ctx)
+	case taskProcess:
+		return b.killTask()
+	}
+	role := map[string]string{worker: "connect", broker: "broker", groupCoordinator: "groupcoord", txnCoordinator: "txncoord"}[victim]
+	nodes := b.nodes(role)
+	node := nodes[b.random.IntN(len(nodes))]
+	if err := b.cluster.On(ctx, "kill", node.ID); err != nil {
+		return "", err
+	}
+	pause(ctx, down)
+	return fmt.Sprintf("%s %d", victim, node.ID), b.cluster.On(ctx, "start", node.ID)
+}
+
+// killTask kills a process that a worker has started: that of a task, seldom the one that answers for a program's connectors.
+func (b *breaker) killTask() (string, error) {
+	var all []int
+	for _, n := range b.nodes("connect") {
+		children, err := childrenOf(n)
+		if err != nil {
+			return "", err
+		}
+		all = append(all, children...)
+	}
+	if len(all) == 0 {
+		return "no task, since none runs", nil
+	}
+	pid := all[b.random.IntN(len(all))]
+	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil && !errors.Is(err, syscall.ESRCH) {
+		return "", err
+	}
+	return fmt.Sprintf("%s %d", taskProcess, pid), nil
+}
+
+// childrenOf are the processes that a node has started.
+func childrenOf(n localcluster.Node) ([]int, error) {
+	if n.PID == 0 {
+		return nil, nil
+	}
+	lists, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", n.PID))
+	if err != nil {
+		return nil, err
+	}
+	var pids []int
+	for _, list := range lists {
+		text, err := os.ReadFile(list)
+		if err != nil {
+			continue // the thread has ended
+		}
+		for _, field := range bytes.Fields(text) {
+			pid, err := strconv.Atoi(string(field))
+			if err != nil {
+				return nil, err
+			}
+			pids = append(pids, pid)
+		}
+	}
+	return pids, nil
+}
+
+// mender restarts tasks whose process was killed, as operators do. That a task fails for anything else is a fault.
+type mender struct {
+	*stage
+	restarts int
+	told     map[string]bool
+}
+
+// allowed is what a task may fail with.
+const allowed = "crashed: signal: killed"
+
+func (m *mender) run(ctx context.Context) {
+	m.told = map[string]bool{}
+	for ctx.Err() == nil {
+		pause(ctx, 300*time.Millisecond)
+		all, err := m.statuses(ctx)
+		if err != nil {
+			continue // no worker is there just now
+		}
+		for name, one := range all {
+			failed := one.Connector.State == "FAILED"
+			for _, task := range append(one.Tasks, one.Connector) {
+				if task.State != "FAILED" {
+					continue
+				}
+				failed = true
+				if !strings.Contains(task.Trace, allowed) && !m.told[task.Trace] {
+					m.told[task.Trace] = true
+					m.Errorf("%s has failed: %+v", name, task)
+				}
+			}
+			if failed && m.ask(ctx, http.MethodPost, "/connectors/"+name+"/restart?includeTasks=true&onlyFailed=true", nil, nil) == nil {
+				m.restarts++
+			}
+		}
+	}
+}
