@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"strconv"
 	"strings"
@@ -15,7 +16,7 @@ import (
 )
 
 const (
-	// maxPutWait is how long a Put waits for the time to try again: a worker need not be asked as often as it can ask.
+	// maxPutWait is for how long a Put tries again what fails, before it leaves that to the worker.
 	maxPutWait = time.Second
 	// maxRefusalBytes is what is read of an answer, for what it says of a record.
 	maxRefusalBytes = 4 << 10
@@ -67,29 +68,42 @@ func untrimmed(config map[string]string, v configdef.Values, key string) string 
 	return escapes.Replace(text)
 }
 
-// Put returns when all is written. After a failure it is called with the same records, and goes on behind those that are written.
+// Put returns when all is written. What fails for now is tried again here if that is soon, and else when it is called with the same
+// records: it goes on behind those that are written.
 func (t *sinkTask) Put(ctx context.Context, records []plugin.SinkRecord) error {
-	if err := t.wait(ctx); err != nil {
-		return err
+	deadline := time.Now().Add(maxPutWait)
+	for {
+		if err := t.retries.Wait(ctx, time.Until(deadline)); err != nil {
+			return err
+		}
+		err := passing{fmt.Errorf("it is too early for the next try of what has failed %d times", t.retries.Failed())}
+		if t.retries.Left(time.Now()) == 0 {
+			failure := t.writeAll(ctx, records)
+			if !errors.As(failure, &err) {
+				return failure
+			}
+		}
+		left := t.retries.Left(time.Now())
+		if left > time.Until(deadline) {
+			t.context.NextPut(left)
+			return plugin.Retriable(err.error)
+		}
+		slog.InfoContext(ctx, "a request has failed and is tried again", "error", err, "failed", t.retries.Failed(), "wait_ms", left.Milliseconds())
 	}
+}
+
+// passing marks an error after which the same is tried again.
+type passing struct{ error }
+
+func (p passing) Unwrap() error { return p.error }
+
+func (t *sinkTask) writeAll(ctx context.Context, records []plugin.SinkRecord) error {
 	for _, run := range byPartition(records, t.done) {
 		if err := t.write(ctx, run); err != nil {
 			return err
 		}
 	}
 	clear(t.done)
-	return nil
-}
-
-// wait waits until it is time to try again, or has Put called once more.
-func (t *sinkTask) wait(ctx context.Context) error {
-	if err := t.retries.Wait(ctx, maxPutWait); err != nil {
-		return err
-	}
-	if left := t.retries.Left(time.Now()); left > 0 {
-		t.context.NextPut(left)
-		return plugin.Retriable(fmt.Errorf("waiting for another %v before the next try", left.Round(time.Millisecond)))
-	}
 	return nil
 }
 
@@ -235,8 +249,7 @@ func (t *sinkTask) failed(err error, least time.Duration) error {
 	if !t.retries.Again(time.Now(), least) {
 		return fmt.Errorf("after %d tries: %w", t.retries.Failed()+1, err)
 	}
-	t.context.NextPut(t.retries.Left(time.Now()))
-	return plugin.Retriable(err)
+	return passing{err}
 }
 
 func (t *sinkTask) request(ctx context.Context, batch []item) (*answer, error) {

@@ -222,7 +222,7 @@ func (s *streamReader) confirmed(ctx context.Context, c *connection, count int) 
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.ledger.repeated = slices.Delete(s.ledger.repeated, 0, count)
+	s.ledger.repeated = slices.Delete(s.ledger.repeated, 0, min(count, len(s.ledger.repeated)))
 	return nil
 }
 
