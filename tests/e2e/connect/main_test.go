@@ -15,6 +15,8 @@ var (
 	seed   = flag.Uint64("seed", 0, "seed of the first run of faults; 0 for another one each time")
 	runs   = flag.Int("runs", 1, "runs of faults, each by the next seed")
 	faults = flag.Int("faults", 20, "faults of a run")
+	size   = flag.Int("connectors", 8, "connectors that workers share while one of them is killed")
+	tasks  = flag.Int("tasks", 3, "tasks of each of those")
 	keep   = flag.String("keep", "", "folder in which the folders of clusters are kept whose test has failed")
 )
 

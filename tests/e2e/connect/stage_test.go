@@ -211,6 +211,12 @@ func (s *stage) put(name string, c config) {
 	})
 }
 
+// do asks for a change without a body.
+func (s *stage) do(method, path string) {
+	s.Helper()
+	s.eventually(method+" "+path, func(ctx context.Context) error { return s.ask(ctx, method, path, nil, nil) })
+}
+
 // state is what REST says of a connector or a task.
 type state struct {
 	ID       int
