@@ -29,8 +29,8 @@ func TestPlan(t *testing.T) {
 		if got := [3]status.State{after.Connector.State, after.Tasks[0].Status.State, after.Tasks[1].Status.State}; got != test.want {
 			t.Errorf("%+v: %v", test.restart, got)
 		}
-		if test.restart.IncludeTasks && after.Tasks[0].Status.Trace != "" {
-			t.Errorf("%+v keeps the trace", test.restart)
+		if after.Tasks[0].Status.Trace != "boom" {
+			t.Errorf("%+v forgets what had failed", test.restart)
 		}
 	}
 	if before.Tasks[0].Status.State != status.Failed {

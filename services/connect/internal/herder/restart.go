@@ -55,12 +55,12 @@ func (h *Herder) RestartAll(ctx context.Context, r configs.Restart) (Status, err
 func Plan(r configs.Restart, s Status) Status {
 	concerns := func(state status.State) bool { return !r.OnlyFailed || state == status.Failed }
 	if concerns(s.Connector.State) {
-		s.Connector.State, s.Connector.Trace = status.Restarting, ""
+		s.Connector.State = status.Restarting
 	}
 	tasks := make([]TaskStatus, len(s.Tasks))
 	for i, task := range s.Tasks {
 		if r.IncludeTasks && concerns(task.Status.State) {
-			task.Status.State, task.Status.Trace = status.Restarting, ""
+			task.Status.State = status.Restarting
 		}
 		tasks[i] = task
 	}

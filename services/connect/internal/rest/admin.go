@@ -32,21 +32,23 @@ func (h *handler) logger(_ context.Context, r *http.Request, _ []byte) (reply, e
 
 // setLevel sets the level of a logger here, or with scope=cluster on all workers.
 func (h *handler) setLevel(ctx context.Context, r *http.Request, body []byte) (reply, error) {
-	var given struct {
-		Level *string `json:"level"`
-	}
+	var given settings
 	if err := decode(body, &given); err != nil {
 		return reply{}, err
 	}
-	if given.Level == nil {
+	if given["level"] == nil {
 		return reply{}, fmt.Errorf("%w: there is no level", herder.ErrInvalid)
 	}
-	level := strings.ToUpper(*given.Level)
+	level := strings.ToUpper(*given["level"])
 	if !slices.Contains(levels, level) {
-		return reply{}, fmt.Errorf("%w: level %q is not among %s", herder.ErrNotFound, *given.Level, strings.Join(levels, ", "))
+		return reply{}, fmt.Errorf("%w: level %q is not among %s", herder.ErrNotFound, *given["level"], strings.Join(levels, ", "))
 	}
 	if strings.EqualFold(r.URL.Query().Get("scope"), "cluster") {
 		return reply{status: http.StatusNoContent}, h.deps.Herder.SetLevels(ctx, r.PathValue("logger"), level)
 	}
-	return reply{status: http.StatusOK, body: list(h.deps.SetLevel(r.PathValue("logger"), level))}, nil
+	changed, err := h.deps.SetLevel(r.PathValue("logger"), level)
+	if err != nil {
+		return reply{}, fmt.Errorf("%w: %w", herder.ErrInvalid, err)
+	}
+	return reply{status: http.StatusOK, body: list(changed)}, nil
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/cauce-stream/cauce/services/connect/internal/configs"
@@ -12,8 +13,8 @@ import (
 	"github.com/cauce-stream/cauce/services/connect/internal/offsets"
 )
 
-// decode reads a body that is one JSON value, without fields that are not asked for.
-func decode(body []byte, to any) error {
+// decode reads a body that is one JSON value. Where it is to be an object of certain fields, it has no others: Go by itself takes Name for name.
+func decode(body []byte, to any, fields ...string) error {
 	d := json.NewDecoder(bytes.NewReader(body))
 	d.DisallowUnknownFields()
 	if err := d.Decode(to); err != nil {
@@ -24,6 +25,18 @@ func decode(body []byte, to any) error {
 	}
 	if _, err := d.Token(); err != io.EOF {
 		return fmt.Errorf("%w: body: more than one JSON value", herder.ErrInvalid)
+	}
+	if len(fields) == 0 {
+		return nil
+	}
+	var object map[string]json.RawMessage
+	if err := json.Unmarshal(body, &object); err != nil {
+		return fmt.Errorf("%w: body: %w", herder.ErrInvalid, err)
+	}
+	for name := range object {
+		if !slices.Contains(fields, name) {
+			return fmt.Errorf("%w: body: the field %q is not among %s", herder.ErrInvalid, name, strings.Join(fields, ", "))
+		}
 	}
 	return nil
 }
@@ -117,19 +130,23 @@ type offsetBody struct {
 // decodeOffsets reads entries, at least one.
 func decodeOffsets(body []byte) ([]offsets.Entry, error) {
 	var parsed struct {
-		Offsets []struct {
-			Partition json.RawMessage `json:"partition"`
-			Offset    json.RawMessage `json:"offset"`
-		} `json:"offsets"`
+		Offsets []json.RawMessage `json:"offsets"`
 	}
-	if err := decode(body, &parsed); err != nil {
+	if err := decode(body, &parsed, "offsets"); err != nil {
 		return nil, err
 	}
 	if len(parsed.Offsets) == 0 {
 		return nil, fmt.Errorf("%w: there are no offsets", herder.ErrInvalid)
 	}
 	var entries []offsets.Entry
-	for _, o := range parsed.Offsets {
+	for _, text := range parsed.Offsets {
+		var o struct {
+			Partition json.RawMessage `json:"partition"`
+			Offset    json.RawMessage `json:"offset"`
+		}
+		if err := decode(text, &o, "partition", "offset"); err != nil {
+			return nil, err
+		}
 		partition, err := primitives(o.Partition)
 		if err != nil {
 			return nil, fmt.Errorf("%w: partition: %w", herder.ErrInvalid, err)

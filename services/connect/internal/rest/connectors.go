@@ -82,7 +82,7 @@ func (h *handler) list(_ context.Context, r *http.Request, _ []byte) (reply, err
 
 func (h *handler) create(ctx context.Context, _ *http.Request, body []byte) (reply, error) {
 	var c creation
-	if err := decode(body, &c); err != nil {
+	if err := decode(body, &c, "name", "config", "initial_state"); err != nil {
 		return reply{}, err
 	}
 	config, err := c.Config.config()
@@ -95,7 +95,7 @@ func (h *handler) create(ctx context.Context, _ *http.Request, body []byte) (rep
 	}
 	name := ""
 	if c.Name != nil {
-		name = strings.TrimSpace(*c.Name)
+		name = strings.TrimFunc(*c.Name, func(r rune) bool { return r <= ' ' }) // what Java takes for blanks
 	}
 	info, err := h.deps.Herder.Create(ctx, name, config, initial)
 	if err != nil {
@@ -137,6 +137,9 @@ func (h *handler) patchConfig(ctx context.Context, r *http.Request, body []byte)
 	var patch settings
 	if err := decode(body, &patch); err != nil {
 		return reply{}, err
+	}
+	if patch == nil {
+		return reply{}, fmt.Errorf("%w: there is nothing to change", herder.ErrInvalid)
 	}
 	info, err := h.deps.Herder.Patch(ctx, r.PathValue("name"), patch)
 	return reply{status: http.StatusOK, body: infoBody(info)}, err

@@ -105,10 +105,10 @@ func (g *group) deps(w *worker) herder.Deps {
 	}
 }
 
-func (g *group) setLevel(logger, level string) []string {
+func (g *group) setLevel(logger, level string) ([]string, error) {
 	ms := int64(1)
 	g.levels[logger] = Level{level, &ms}
-	return []string{logger}
+	return []string{logger}, nil
 }
 
 func (g *group) write(records ...configs.Record) {

@@ -19,7 +19,7 @@ func (h *handler) routePlugins() {
 
 func (h *handler) plugins(_ context.Context, r *http.Request, _ []byte) (reply, error) {
 	plugins := slices.Clone(h.deps.Plugins())
-	if !strings.EqualFold(r.URL.Query().Get("connectorsOnly"), "false") {
+	if query := r.URL.Query(); !query.Has("connectorsOnly") || strings.EqualFold(query.Get("connectorsOnly"), "true") {
 		plugins = slices.DeleteFunc(plugins, func(p Plugin) bool { return p.Type != "source" && p.Type != "sink" })
 	}
 	return reply{status: http.StatusOK, body: append([]Plugin{}, plugins...)}, nil

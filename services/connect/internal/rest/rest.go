@@ -67,9 +67,9 @@ type Deps struct {
 	Plugins func() []Plugin
 	// PluginConfig describes the configuration of a plugin by any of its names.
 	PluginConfig func(name string) (configdef.Definition, bool)
-	// Levels are those of all loggers by name; SetLevel sets that of a logger and those below, and returns their names.
+	// Levels are those of all loggers by name; SetLevel sets that of a logger and those below, and returns their names. Its error is about the name.
 	Levels   func() map[string]Level
-	SetLevel func(logger, level string) []string
+	SetLevel func(logger, level string) ([]string, error)
 }
 
 type handler struct {
@@ -130,11 +130,16 @@ func (h *handler) route(path string, calls map[string]call) {
 	if get, ok := calls[http.MethodGet]; ok {
 		calls[http.MethodHead] = get
 	}
-	allow := strings.Join(slices.Sorted(maps.Keys(calls)), ", ")
+	allow := strings.Join(append(slices.Sorted(maps.Keys(calls)), http.MethodOptions), ", ")
 	h.mux.HandleFunc(path, func(w http.ResponseWriter, r *http.Request) {
 		c, ok := calls[r.Method]
 		if !ok {
 			w.Header().Set("Allow", allow)
+			if r.Method == http.MethodOptions {
+				w.Header().Set("Content-Type", "text/plain")
+				_, _ = io.WriteString(w, allow)
+				return
+			}
 			refuse(w, http.StatusMethodNotAllowed, r.Method+" is not among "+allow)
 			return
 		}

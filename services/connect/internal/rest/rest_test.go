@@ -32,8 +32,11 @@ func TestPartsOfTheInterface(t *testing.T) {
 		}
 	}
 	w := serve(connectors, "DELETE", "/connectors", "")
-	if w.Code != 405 || w.Header().Get("Allow") != "GET, HEAD, POST" || !strings.Contains(w.Body.String(), `"error_code":405`) {
+	if w.Code != 405 || w.Header().Get("Allow") != "GET, HEAD, POST, OPTIONS" || !strings.Contains(w.Body.String(), `"error_code":405`) {
 		t.Errorf("%d, allowed %q: %s", w.Code, w.Header().Get("Allow"), w.Body)
+	}
+	if w := serve(connectors, "OPTIONS", "/connectors/c/config", ""); w.Code != 200 || w.Header().Get("Allow") != "GET, HEAD, PATCH, PUT, OPTIONS" || w.Body.String() != w.Header().Get("Allow") {
+		t.Errorf("options: %d, allowed %q: %s", w.Code, w.Header().Get("Allow"), w.Body)
 	}
 }
 

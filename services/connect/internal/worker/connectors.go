@@ -28,10 +28,10 @@ const (
 func (w *Worker) runConnector(ctx context.Context, i *instance) error {
 	switch i.target {
 	case configs.Stopped:
-		w.states.say(i.item, status.Stopped, "", "")
+		w.states.say(i.item, status.Stopped, "", w.plugins.version(ctx, i.config))
 		return i.idle(ctx)
 	case configs.Paused:
-		w.states.say(i.item, status.Paused, "", "")
+		w.states.say(i.item, status.Paused, "", w.plugins.version(ctx, i.config))
 		return i.idle(ctx)
 	}
 	// What the plugin is asked ends as soon as the connector is stopped: nothing of it is kept.
@@ -70,6 +70,7 @@ func (w *Worker) direct(ctx context.Context, i *instance) error {
 	if err != nil {
 		return err
 	}
+	i.runs(connector.Version)
 	definition, err := connector.Define(ctx)
 	if err != nil {
 		return err
@@ -122,7 +123,7 @@ func (w *Worker) reconfigure(ctx context.Context, i *instance, connector *host.C
 		if err == nil || ctx.Err() != nil {
 			return nil
 		}
-		w.log.Warn("tasks cannot be configured yet", zap.String("connector", i.item.Connector), zap.Duration("pause", backoff), zap.Error(err))
+		w.logOf(i).Warn("tasks cannot be configured yet", zap.String("connector", i.item.Connector), zap.Duration("pause", backoff), zap.Error(err))
 		pause(ctx, backoff)
 	}
 }

@@ -28,9 +28,10 @@ type instance struct {
 	abandon  context.CancelFunc
 	done     chan struct{}
 
-	mu     sync.Mutex
-	err    error
-	paused bool
+	mu      sync.Mutex
+	err     error
+	paused  bool
+	version string // of its plugin, empty before that is known
 	// steer has the runner follow paused and stopping; nil before there is one.
 	steer runner
 	// report says in which state a task is that has started; nil before. It is called with mu held, so that no state comes after a failure.
@@ -67,9 +68,10 @@ func (i *instance) keepRunning(ctx context.Context, w *Worker) {
 		}
 		i.mu.Lock()
 		i.err, i.steer = err, nil
+		version := i.version
 		i.mu.Unlock()
-		w.log.Error("failed", zap.Stringer("item", i.item), zap.Error(err))
-		w.states.say(i.item, status.Failed, traceOf(err), "")
+		w.logOf(i).Error("failed", zap.Stringer("item", i.item), zap.Error(err))
+		w.states.say(i.item, status.Failed, traceOf(err), version)
 		if least == 0 || i.stopped() {
 			return
 		}
@@ -177,6 +179,13 @@ func (i *instance) started(report func(paused bool)) {
 	defer i.mu.Unlock()
 	i.report = report
 	report(i.paused)
+}
+
+// runs says which version of its plugin it is.
+func (i *instance) runs(version string) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.version = version
 }
 
 // take hands a runner what was asked for before there was one.

@@ -91,6 +91,17 @@ func (p *plugins) connector(ctx context.Context, c configs.Config) (*host.Connec
 	return connector, err
 }
 
+// version is that of a connector's plugin; empty if it cannot be told, which a connector that is not to run lives with.
+func (p *plugins) version(ctx context.Context, c configs.Config) string {
+	ctx, cancel := context.WithTimeout(ctx, describeTimeout)
+	defer cancel()
+	connector, err := p.find(ctx, c[classKey])
+	if err != nil {
+		return ""
+	}
+	return connector.Version
+}
+
 func (p *plugins) typeOf(c configs.Config) herder.Type {
 	ctx, cancel := context.WithTimeout(context.Background(), describeTimeout)
 	defer cancel()
@@ -163,12 +174,15 @@ func (p *plugins) definition(name string) (configdef.Definition, bool) {
 	return definition.Definition(describe(name, connector, d)), true
 }
 
-// list is all plugins that configurations can name.
+// list is all plugins that configurations can name. A connector is there under the names of the Java classes as well that it stands for, since that is
+// where clients look for them.
 func (p *plugins) list() []rest.Plugin {
 	var all []rest.Plugin
 	if h := p.host.Load(); h != nil {
 		for _, c := range h.Connectors() {
-			all = append(all, rest.Plugin{Class: c.Name, Type: string(typeOf(c)), Version: c.Version})
+			for _, name := range append([]string{c.Name}, c.Aliases...) {
+				all = append(all, rest.Plugin{Class: name, Type: string(typeOf(c)), Version: c.Version})
+			}
 		}
 	}
 	for _, one := range p.worker.Plugins() {

@@ -35,6 +35,7 @@ func (w *Worker) runTask(ctx context.Context, i *instance) error {
 	if err != nil {
 		return err
 	}
+	i.runs(connector.Version)
 	running := func() {
 		i.started(func(paused bool) {
 			state := status.Running
@@ -62,12 +63,15 @@ func (w *Worker) runTask(ctx context.Context, i *instance) error {
 	return r.Run(ctx)
 }
 
+// logOf is the logger that a connector and its tasks have to themselves.
+func (w *Worker) logOf(i *instance) *zap.Logger { return w.log.Named(i.item.Connector) }
+
 // client are the options of a client that a task has, by what its name and its properties begin with.
 func (w *Worker) client(i *instance, config configs.Config, family string) ([]kgo.Opt, error) {
 	role := strings.TrimSuffix(family, ".")
 	p := w.clientProperties(family, overrides(config, role+".override."))
 	if unknown := p.Unknown(); len(unknown) > 0 {
-		w.log.Warn("properties of a client have no effect", zap.Stringer("item", i.item), zap.String("client", role), zap.Strings("properties", unknown))
+		w.logOf(i).Warn("properties of a client have no effect", zap.Stringer("item", i.item), zap.String("client", role), zap.Strings("properties", unknown))
 	}
 	options, err := p.Common()
 	switch family {
@@ -86,7 +90,7 @@ func (w *Worker) sourceTask(ctx context.Context, i *instance, config, task confi
 	name := i.item.Connector
 	m := w.metrics.of(i.item)
 	p, err := pipeline.New(pipeline.Config{Connector: name, Task: int(i.item.Task), Properties: config, Worker: w.config.Values},
-		pipeline.Deps{Log: w.log, Tracer: w.deps.Tracer, Metrics: &m.errors})
+		pipeline.Deps{Log: w.logOf(i), Tracer: w.deps.Tracer, Metrics: &m.errors})
 	if err != nil {
 		return nil, err
 	}
@@ -95,7 +99,7 @@ func (w *Worker) sourceTask(ctx context.Context, i *instance, config, task confi
 		return nil, err
 	}
 	d := sourcetask.Deps{
-		Start: start, Pipeline: p, Partition: w.plugins.partition, Running: running, Used: used, Log: w.log, Tracer: w.deps.Tracer, Metrics: &m.source,
+		Start: start, Pipeline: p, Partition: w.plugins.partition, Running: running, Used: used, Log: w.logOf(i), Tracer: w.deps.Tracer, Metrics: &m.source,
 		ReadOffsets: func(ctx context.Context, partitions []json.RawMessage) ([]json.RawMessage, error) {
 			return readOffsets(ctx, where, name, partitions)
 		},
@@ -169,7 +173,7 @@ func (w *Worker) sinkTask(i *instance, config, task configs.Config, start func(c
 	return sinktask.New(sinktask.Config{
 		Connector: i.item.Connector, Number: int(i.item.Task), Properties: config, Task: task, Worker: w.config.Values,
 	}, sinktask.Deps{
-		Log: w.log, Tracer: w.deps.Tracer, Start: start, Used: used, Running: running, Failures: &m.errors, Metrics: &m.sink,
+		Log: w.logOf(i), Tracer: w.deps.Tracer, Start: start, Used: used, Running: running, Failures: &m.errors, Metrics: &m.sink,
 		Client: func(role sinktask.Role) ([]kgo.Opt, error) { return w.client(i, config, string(role)+".") },
 	})
 }

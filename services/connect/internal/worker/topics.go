@@ -242,8 +242,11 @@ func (t *topics) followConfig(r topiclog.Record) {
 	t.mu.Unlock()
 	switch {
 	case change.Kind == configs.LevelSet:
-		if live {
-			t.w.levels.set(change.Logger, change.Level)
+		if !live {
+			return
+		}
+		if _, err := t.w.levels.set(change.Logger, change.Level); err != nil {
+			t.w.log.Warn("a level of a logger that was set for all workers is not set here", zap.String("logger", change.Logger), zap.Error(err))
 		}
 	case change.Kind == configs.RestartAsked && !live:
 	default:

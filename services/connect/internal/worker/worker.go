@@ -87,9 +87,10 @@ type Worker struct {
 // New binds the REST listeners, so that their ports are known. Run or Close has to be called.
 func New(c Config, d Deps) (*Worker, error) {
 	w := &Worker{
-		config: c, deps: d, log: d.Log.Named("connect"), wanted: newWanted(), leading: make(chan struct{}, 1), levels: newLevels(d.Level),
+		config: c, deps: d, wanted: newWanted(), leading: make(chan struct{}, 1), levels: newLevels(d.Level),
 		http: &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }},
 	}
+	w.log = d.Log.WithOptions(zap.WrapCore(w.levels.wrap)).Named(connectLogger)
 	v := c.Values
 	var err error
 	if w.plugins, err = newPlugins(c); err != nil {

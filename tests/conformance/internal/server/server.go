@@ -29,6 +29,8 @@ type Server struct {
 	Bootstrap string
 	// LogDir is the folder with its partition folders, "" when unknown.
 	LogDir string
+	// Connect is the URL of a Connect worker's REST interface.
+	Connect string
 	// Kafka tells whether it is Apache Kafka.
 	Kafka bool
 
