@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/cauce-stream/cauce/libs/plugin/configdef"
+	"github.com/cauce-stream/cauce/plugins/connectors/internal/form"
 	"github.com/cauce-stream/cauce/plugins/connectors/internal/tlsfiles"
 )
 
@@ -93,23 +94,6 @@ var retryKeys = configdef.Definition{
 		Doc: "With which status codes a request has failed for now: codes, classes as `5xx`, and ranges as `500-504` or `500-`. So has one without an answer."},
 }
 
-// define puts the groups of a definition together: each key gets its group and its place in it.
-func define(groups ...group) configdef.Definition {
-	var all configdef.Definition
-	for _, g := range groups {
-		for i, k := range g.keys {
-			k.Group, k.Order = g.name, i+1
-			all = append(all, k)
-		}
-	}
-	return all
-}
-
-type group struct {
-	name string
-	keys configdef.Definition
-}
-
 // urlText is the URL as it was configured, by whichever of its names.
 func urlText(v configdef.Values) string {
 	if v.Has(urlKey) {
@@ -118,41 +102,32 @@ func urlText(v configdef.Values) string {
 	return v.String(urlAliasKey)
 }
 
-// findings makes findings of what is wrong with values of keys, by key.
-type findings []configdef.Finding
-
-func (f *findings) add(key string, err error) {
-	if err != nil {
-		*f = append(*f, configdef.Finding{Name: key, Errors: []string{key + ": " + err.Error()}})
-	}
-}
-
 // check finds what is wrong with the keys that both connectors have, and hides those that mean nothing.
-func check(v configdef.Values) findings {
-	var f findings
+func check(v configdef.Values) form.Findings {
+	var f form.Findings
 	if v.Has(urlKey) && v.Has(urlAliasKey) {
-		f.add(urlAliasKey, errors.New("it means the same as "+urlKey+", which is given, too"))
+		f.Add(urlAliasKey, errors.New("it means the same as "+urlKey+", which is given, too"))
 	}
 	_, err := parseHeaders(v)
-	f.add(headersKey, err)
+	f.Add(headersKey, err)
 	_, err = parseStatuses(v.List(retryOnKey))
-	f.add(retryOnKey, err)
+	f.Add(retryOnKey, err)
 	auth := strings.ToLower(v.String(authKey))
 	for kind, keys := range credentials {
 		for _, key := range keys {
 			switch {
 			case kind != auth:
-				f = append(f, configdef.Finding{Name: key, Hidden: true})
+				f.Hide(key)
 			case v.String(key) == "" && key != oauthScopeKey:
-				f.add(key, fmt.Errorf("%s=%s needs it", authKey, auth))
+				f.Add(key, fmt.Errorf("%s=%s needs it", authKey, auth))
 			}
 		}
 	}
 	if auth == authOAuth2 && v.String(oauthURLKey) != "" {
-		f.add(oauthURLKey, checkURL(v.String(oauthURLKey)))
+		f.Add(oauthURLKey, checkURL(v.String(oauthURLKey)))
 	}
 	_, err = tlsfiles.Load(v)
-	f.add(tlsfiles.Keys[0].Name, err)
+	f.Add(tlsfiles.Keys[0].Name, err)
 	return f
 }
 

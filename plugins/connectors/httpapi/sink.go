@@ -9,6 +9,7 @@ import (
 
 	"github.com/cauce-stream/cauce/libs/plugin"
 	"github.com/cauce-stream/cauce/libs/plugin/configdef"
+	"github.com/cauce-stream/cauce/plugins/connectors/internal/form"
 )
 
 // The keys of the sink.
@@ -30,8 +31,8 @@ const (
 	escapesDoc = " `\\n` stands for a line break, `\\t` for a tab."
 )
 
-var sinkDefinition = define(
-	group{connectionGroup, append(configdef.Definition{
+var sinkDefinition = form.Define(
+	form.Group{Name: connectionGroup, Keys: append(configdef.Definition{
 		{Name: urlKey, Type: configdef.String, Importance: configdef.High, Doc: sinkURLDoc},
 		{Name: urlAliasKey, Type: configdef.String, Importance: configdef.Low, Doc: "Another name of `" + urlKey + "`."},
 		{Name: methodKey, Type: configdef.String, Default: new(http.MethodPost), Importance: configdef.High, Doc: "The method of requests.",
@@ -42,8 +43,8 @@ var sinkDefinition = define(
 			Doc:   "What becomes of a record without a value: nothing, a DELETE of the URL, which then must have `${key}`, or a fault of the record.",
 			Valid: configdef.Rule{OneOf: []string{nullsIgnore, nullsDelete, nullsFail}, IgnoreCase: true}},
 	}, connectionKeys...)},
-	group{securityGroup, securityKeys},
-	group{"Batches", configdef.Definition{
+	form.Group{Name: securityGroup, Keys: securityKeys},
+	form.Group{Name: "Batches", Keys: configdef.Definition{
 		{Name: batchKey, Type: configdef.Int, Default: new("1"), Importance: configdef.High,
 			Doc:        "At most so many records, of one partition and one URL, are sent by one request. With 1 each record is sent as it is.",
 			Valid:      configdef.Rule{Min: new(1.0), Max: new(100_000.0)},
@@ -54,7 +55,7 @@ var sinkDefinition = define(
 		{Name: suffixKey, Type: configdef.String, Default: new("]"), Importance: configdef.Medium, Doc: "What is behind the records of a batch." + escapesDoc},
 		{Name: separatorKey, Type: configdef.String, Default: new(","), Importance: configdef.Medium, Doc: "What is between two records of a batch." + escapesDoc},
 	}},
-	group{retryGroup, retryKeys},
+	form.Group{Name: retryGroup, Keys: retryKeys},
 )
 
 // Sink sends records by HTTP.
@@ -81,32 +82,20 @@ func (Sink) Validate(_ context.Context, config map[string]string) ([]configdef.F
 	return checkSink(v), nil
 }
 
-func checkSink(v configdef.Values) findings {
+func checkSink(v configdef.Values) form.Findings {
 	f := check(v)
 	to, err := parseTarget(urlText(v), topicName, keyName)
-	f.add(urlKey, err)
+	f.Add(urlKey, err)
 	if err == nil && !to.has(keyName) && strings.EqualFold(v.String(nullsKey), nullsDelete) {
-		f.add(nullsKey, errors.New("without ${key} in "+urlKey+" every DELETE would be of the same"))
+		f.Add(nullsKey, errors.New("without ${key} in "+urlKey+" every DELETE would be of the same"))
 	}
 	if !validHeader(v.String(contentTypeKey)) {
-		f.add(contentTypeKey, errors.New("it has characters that no header may have"))
+		f.Add(contentTypeKey, errors.New("it has characters that no header may have"))
 	}
 	if v.Int(batchKey) == 1 {
-		for _, key := range []string{batchBytesKey, prefixKey, suffixKey, separatorKey} {
-			f = append(f, configdef.Finding{Name: key, Hidden: true})
-		}
+		f.Hide(batchBytesKey, prefixKey, suffixKey, separatorKey)
 	}
 	return f
-}
-
-// err is the first thing that is wrong.
-func (f findings) err() error {
-	for _, one := range f {
-		if len(one.Errors) > 0 {
-			return errors.New(one.Errors[0])
-		}
-	}
-	return nil
 }
 
 // TaskConfigs returns as many as are allowed.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/cauce-stream/cauce/libs/plugin"
 	"github.com/cauce-stream/cauce/libs/plugin/configdef"
+	"github.com/cauce-stream/cauce/plugins/connectors/internal/form"
 )
 
 // The keys of the source.
@@ -37,8 +38,8 @@ const (
 	pagesPointer = "pointer"
 )
 
-var sourceDefinition = define(
-	group{connectionGroup, append(configdef.Definition{
+var sourceDefinition = form.Define(
+	form.Group{Name: connectionGroup, Keys: append(configdef.Definition{
 		{Name: urlKey, Type: configdef.String, Importance: configdef.High,
 			Doc: "What to poll. `${offset}` in its path and its parameters is replaced by the offset, escaped. Required, here or as `" + urlAliasKey + "`."},
 		{Name: urlAliasKey, Type: configdef.String, Importance: configdef.Low, Doc: "Another name of `" + urlKey + "`."},
@@ -46,8 +47,8 @@ var sourceDefinition = define(
 		{Name: intervalKey, Type: configdef.Int, Default: new("5000"), Importance: configdef.Medium,
 			Doc: "How long, in milliseconds, to wait until the next turn when all pages of one are read.", Valid: configdef.Rule{Min: new(1.0)}},
 	}, connectionKeys...)},
-	group{securityGroup, securityKeys},
-	group{"Answers", configdef.Definition{
+	form.Group{Name: securityGroup, Keys: securityKeys},
+	form.Group{Name: "Answers", Keys: configdef.Definition{
 		{Name: recordsKey, Type: configdef.String, Default: new(""), Importance: configdef.High,
 			Doc: "The JSON pointer, as `/data/items`, of the array of records in an answer; empty when it is the answer. An object in its place is one record."},
 		{Name: valuesKey, Type: configdef.String, Default: new(valuesJSON), Importance: configdef.Medium,
@@ -58,7 +59,7 @@ var sourceDefinition = define(
 		{Name: pollBatchKey, Type: configdef.Int, Default: new("500"), Importance: configdef.Low, Doc: "At most so many records of an answer come at once.",
 			Valid: configdef.Rule{Min: new(1.0), Max: new(100_000.0)}},
 	}},
-	group{"Offsets", configdef.Definition{
+	form.Group{Name: "Offsets", Keys: configdef.Definition{
 		{Name: offsetPointerKey, Type: configdef.String, Importance: configdef.High, Dependents: []string{initialKey, parameterKey},
 			Doc: "The JSON pointer of a record's offset in the record: the next turn is asked for what comes after the last record's. Records must come in the order of their offsets."},
 		{Name: cursorPointerKey, Type: configdef.String, Importance: configdef.High,
@@ -72,7 +73,7 @@ var sourceDefinition = define(
 			Doc: "The JSON pointer, in the answer, of the next page: of its URL, or with `" + pageParameterKey + "` of the value of that parameter. Nothing there, null, false and the empty text say that there is none.", Valid: nonEmpty},
 		{Name: pageParameterKey, Type: configdef.String, Importance: configdef.Medium, Doc: "The parameter of the URL that has the next page.", Valid: nonEmpty},
 	}},
-	group{retryGroup, retryKeys},
+	form.Group{Name: retryGroup, Keys: retryKeys},
 )
 
 // Source polls a URL.
@@ -97,13 +98,13 @@ func (Source) Validate(_ context.Context, config map[string]string) ([]configdef
 	return checkSource(v), nil
 }
 
-func checkSource(v configdef.Values) findings {
+func checkSource(v configdef.Values) form.Findings {
 	f := check(v)
 	to, err := parseTarget(urlText(v), offsetName)
-	f.add(urlKey, err)
+	f.Add(urlKey, err)
 	for _, key := range []string{recordsKey, keyPointerKey, offsetPointerKey, cursorPointerKey, pagePointerKey} {
 		_, err := parsePointer(v.String(key))
-		f.add(key, err)
+		f.Add(key, err)
 	}
 	if err != nil {
 		return f
@@ -111,20 +112,20 @@ func checkSource(v configdef.Values) findings {
 	moves, asked := v.Has(offsetPointerKey) || v.Has(cursorPointerKey), to.has(offsetName) || v.Has(parameterKey)
 	switch {
 	case v.Has(offsetPointerKey) && v.Has(cursorPointerKey):
-		f.add(cursorPointerKey, errors.New("there is "+offsetPointerKey+", too"))
+		f.Add(cursorPointerKey, errors.New("there is "+offsetPointerKey+", too"))
 	case moves && !asked:
-		f.add(urlKey, errors.New("offsets are read, and neither ${offset} in it nor "+parameterKey+" asks for one"))
+		f.Add(urlKey, errors.New("offsets are read, and neither ${offset} in it nor "+parameterKey+" asks for one"))
 	case asked && !moves:
-		f.add(urlKey, errors.New("it asks for an offset, and neither "+offsetPointerKey+" nor "+cursorPointerKey+" says where it is"))
+		f.Add(urlKey, errors.New("it asks for an offset, and neither "+offsetPointerKey+" nor "+cursorPointerKey+" says where it is"))
 	case to.has(offsetName) && v.Has(parameterKey):
-		f.add(parameterKey, errors.New("${offset} is in "+urlKey+", too"))
+		f.Add(parameterKey, errors.New("${offset} is in "+urlKey+", too"))
 	case to.path.Has(offsetName) && v.String(initialKey) == "":
-		f.add(initialKey, errors.New("${offset} is in the path, which needs one from the first turn on"))
+		f.Add(initialKey, errors.New("${offset} is in the path, which needs one from the first turn on"))
 	}
 	if pages := v.String(paginationKey); pages != pagesPointer {
-		f = append(f, configdef.Finding{Name: pagePointerKey, Hidden: true}, configdef.Finding{Name: pageParameterKey, Hidden: true})
+		f.Hide(pagePointerKey, pageParameterKey)
 	} else if !v.Has(pagePointerKey) {
-		f.add(pagePointerKey, errors.New(paginationKey+"="+pages+" needs it"))
+		f.Add(pagePointerKey, errors.New(paginationKey+"="+pages+" needs it"))
 	}
 	return f
 }

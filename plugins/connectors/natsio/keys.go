@@ -17,6 +17,7 @@ import (
 
 	"github.com/cauce-stream/cauce/libs/plugin/configdef"
 	"github.com/cauce-stream/cauce/plugins/connectors/internal/backoff"
+	"github.com/cauce-stream/cauce/plugins/connectors/internal/form"
 	"github.com/cauce-stream/cauce/plugins/connectors/internal/tlsfiles"
 )
 
@@ -72,53 +73,11 @@ var retryKeys = configdef.Definition{
 		Valid: configdef.Rule{Min: new(1.0), Max: new(maxTimeoutMs)}},
 }
 
-type group struct {
-	name string
-	keys configdef.Definition
-}
-
-// define puts the groups of a definition together: each key gets its group and its place in it.
-func define(groups ...group) configdef.Definition {
-	var all configdef.Definition
-	for _, g := range groups {
-		for i, k := range g.keys {
-			k.Group, k.Order = g.name, i+1
-			all = append(all, k)
-		}
-	}
-	return all
-}
-
-// findings makes findings of what is wrong with values of keys.
-type findings []configdef.Finding
-
-func (f *findings) add(key string, err error) {
-	if err != nil {
-		*f = append(*f, configdef.Finding{Name: key, Errors: []string{key + ": " + err.Error()}})
-	}
-}
-
-func (f *findings) hide(keys ...string) {
-	for _, key := range keys {
-		*f = append(*f, configdef.Finding{Name: key, Hidden: true})
-	}
-}
-
-// err is the first thing that is wrong.
-func (f findings) err() error {
-	for _, one := range f {
-		if len(one.Errors) > 0 {
-			return errors.New(one.Errors[0])
-		}
-	}
-	return nil
-}
-
 // check finds what is wrong with the keys that both connectors have.
-func check(v configdef.Values) findings {
-	var f findings
+func check(v configdef.Values) form.Findings {
+	var f form.Findings
 	for _, server := range v.List(serversKey) {
-		f.add(serversKey, checkServer(server))
+		f.Add(serversKey, checkServer(server))
 	}
 	var kinds []string
 	for _, key := range []string{userKey, tokenKey, credsKey, credsFileKey} {
@@ -127,15 +86,15 @@ func check(v configdef.Values) findings {
 		}
 	}
 	if len(kinds) > 1 {
-		f.add(kinds[1], fmt.Errorf("there is %s, too, and one of them suffices", kinds[0]))
+		f.Add(kinds[1], fmt.Errorf("there is %s, too, and one of them suffices", kinds[0]))
 	}
 	if v.String(passwordKey) != "" && v.String(userKey) == "" {
-		f.add(userKey, errors.New("there is a password and no user"))
+		f.Add(userKey, errors.New("there is a password and no user"))
 	}
 	_, err := tlsfiles.Load(v)
-	f.add(tlsfiles.Keys[0].Name, err)
+	f.Add(tlsfiles.Keys[0].Name, err)
 	if v.Has(streamKey) {
-		f.add(streamKey, checkName(v.String(streamKey)))
+		f.Add(streamKey, checkName(v.String(streamKey)))
 	}
 	return f
 }

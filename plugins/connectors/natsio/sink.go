@@ -7,6 +7,7 @@ import (
 
 	"github.com/cauce-stream/cauce/libs/plugin"
 	"github.com/cauce-stream/cauce/libs/plugin/configdef"
+	"github.com/cauce-stream/cauce/plugins/connectors/internal/form"
 	"github.com/cauce-stream/cauce/plugins/connectors/internal/template"
 )
 
@@ -20,10 +21,10 @@ const (
 	keyName   = "key"
 )
 
-var sinkDefinition = define(
-	group{"Connection", connectionKeys},
-	group{"Security", securityKeys},
-	group{"Messages", configdef.Definition{
+var sinkDefinition = form.Define(
+	form.Group{Name: "Connection", Keys: connectionKeys},
+	form.Group{Name: "Security", Keys: securityKeys},
+	form.Group{Name: "Messages", Keys: configdef.Definition{
 		{Name: subjectKey, Type: configdef.String, Required: true, Importance: configdef.High, Valid: nonEmpty, Recommended: []string{"${topic}", "${topic}.${key}"},
 			Doc: "The subject of messages. `${topic}` and `${key}` are replaced by those of the record, whose dots are dots of the subject."},
 		{Name: jetstreamKey, Type: configdef.Boolean, Default: new("true"), Importance: configdef.High, Dependents: []string{streamKey},
@@ -34,7 +35,7 @@ var sinkDefinition = define(
 			Doc:   "At most so many messages are sent and not confirmed. With more than 1 a message that a stream does not take for now may come to be behind some that were sent after it.",
 			Valid: configdef.Rule{Min: new(1.0), Max: new(100_000.0)}},
 	}},
-	group{"Retries", retryKeys},
+	form.Group{Name: "Retries", Keys: retryKeys},
 )
 
 // Sink publishes records.
@@ -60,7 +61,7 @@ func (Sink) Validate(_ context.Context, config map[string]string) ([]configdef.F
 	return checkSink(v), nil
 }
 
-func checkSink(v configdef.Values) findings {
+func checkSink(v configdef.Values) form.Findings {
 	f := check(v)
 	subject, err := template.Parse(v.String(subjectKey), topicName, keyName)
 	if err == nil {
@@ -69,12 +70,12 @@ func checkSink(v configdef.Values) findings {
 			err = checkSubject(sample, false)
 		}
 	}
-	f.add(subjectKey, err)
+	f.Add(subjectKey, err)
 	if name := v.String(keyHeaderKey); name != "" && (!validName(name) || strings.HasPrefix(strings.ToLower(name), controlPrefix)) {
-		f.add(keyHeaderKey, errHeaderName)
+		f.Add(keyHeaderKey, errHeaderName)
 	}
 	if !v.Bool(jetstreamKey) {
-		f.hide(streamKey, domainKey)
+		f.Hide(streamKey, domainKey)
 	}
 	return f
 }

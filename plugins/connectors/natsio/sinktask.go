@@ -61,7 +61,7 @@ type sinkTask struct {
 func (t *sinkTask) Start(_ context.Context, c *plugin.SinkContext, config map[string]string) error {
 	v, err := sinkDefinition.Parse(config)
 	if err == nil {
-		err = checkSink(v).err()
+		err = checkSink(v).Err()
 	}
 	if err != nil {
 		return err

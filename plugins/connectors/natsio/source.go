@@ -13,6 +13,7 @@ import (
 
 	"github.com/cauce-stream/cauce/libs/plugin"
 	"github.com/cauce-stream/cauce/libs/plugin/configdef"
+	"github.com/cauce-stream/cauce/plugins/connectors/internal/form"
 	"github.com/cauce-stream/cauce/plugins/connectors/internal/template"
 )
 
@@ -44,10 +45,10 @@ const (
 	subjectName = "subject"
 )
 
-var sourceDefinition = define(
-	group{"Connection", connectionKeys},
-	group{"Security", securityKeys},
-	group{"Messages", configdef.Definition{
+var sourceDefinition = form.Define(
+	form.Group{Name: "Connection", Keys: connectionKeys},
+	form.Group{Name: "Security", Keys: securityKeys},
+	form.Group{Name: "Messages", Keys: configdef.Definition{
 		{Name: subjectsKey, Type: configdef.List, Importance: configdef.High,
 			Doc: "The subjects to listen to, as `orders.>`; of a stream those that are wanted of its messages, all when it is left out."},
 		{Name: topicKey, Type: configdef.String, Required: true, Importance: configdef.High, Valid: nonEmpty, Recommended: []string{"${subject}"},
@@ -60,7 +61,7 @@ var sourceDefinition = define(
 		{Name: batchKey, Type: configdef.Int, Default: new("500"), Importance: configdef.Low, Doc: "At most so many messages come at once.",
 			Valid: configdef.Rule{Min: new(1.0), Max: new(10_000.0)}},
 	}},
-	group{"JetStream", configdef.Definition{
+	form.Group{Name: "JetStream", Keys: configdef.Definition{
 		{Name: streamKey, Type: configdef.String, Importance: configdef.High, Dependents: []string{durableKey, policyKey, ackWaitKey, maxPendingKey},
 			Doc: "The stream to read. Without, the subjects as such are listened to, whose messages are there at most once: what is published while the task does not run, or is behind, is not read."},
 		{Name: durableKey, Type: configdef.String, Importance: configdef.High,
@@ -73,14 +74,14 @@ var sourceDefinition = define(
 		{Name: maxPendingKey, Type: configdef.Int, Default: new("10000"), Importance: configdef.Low, Doc: "How many messages a consumer that is made delivers at most that are not confirmed.",
 			Valid: configdef.Rule{Min: new(1.0), Max: new(1_000_000.0)}},
 	}},
-	group{"Subjects as such", configdef.Definition{
+	form.Group{Name: "Subjects as such", Keys: configdef.Definition{
 		{Name: queueKey, Type: configdef.String, Importance: configdef.Medium, Doc: "The queue group whose members share the messages, of which there may be several tasks.", Valid: nonEmpty},
 		{Name: bufferCountKey, Type: configdef.Int, Default: new("65536"), Importance: configdef.Low, Doc: "How many messages of each subject wait at most; others are dropped, which is logged.",
 			Valid: configdef.Rule{Min: new(1.0)}},
 		{Name: bufferBytesKey, Type: configdef.Int, Default: new("67108864"), Importance: configdef.Low, Doc: "How many bytes of messages of each subject wait at most.",
 			Valid: configdef.Rule{Min: new(1.0)}},
 	}},
-	group{"Retries", retryKeys},
+	form.Group{Name: "Retries", Keys: retryKeys},
 )
 
 // Source reads messages.
@@ -105,30 +106,30 @@ func (Source) Validate(_ context.Context, config map[string]string) ([]configdef
 	return checkSource(v), nil
 }
 
-func checkSource(v configdef.Values) findings {
+func checkSource(v configdef.Values) form.Findings {
 	f := check(v)
 	for _, subject := range v.List(subjectsKey) {
-		f.add(subjectsKey, checkSubject(subject, true))
+		f.Add(subjectsKey, checkSubject(subject, true))
 	}
 	_, err := template.Parse(v.String(topicKey), subjectName)
-	f.add(topicKey, err)
+	f.Add(topicKey, err)
 	if v.String(keyFromKey) != keyHeader {
-		f.hide(keyHeaderKey)
+		f.Hide(keyHeaderKey)
 	} else if !v.Has(keyHeaderKey) {
-		f.add(keyHeaderKey, errors.New(keyFromKey+"="+keyHeader+" needs it"))
+		f.Add(keyHeaderKey, errors.New(keyFromKey+"="+keyHeader+" needs it"))
 	}
 	if !v.Has(streamKey) {
-		f.hide(durableKey, policyKey, ackWaitKey, maxPendingKey, domainKey)
+		f.Hide(durableKey, policyKey, ackWaitKey, maxPendingKey, domainKey)
 		if len(v.List(subjectsKey)) == 0 {
-			f.add(subjectsKey, errors.New("without "+streamKey+" at least one is wanted"))
+			f.Add(subjectsKey, errors.New("without "+streamKey+" at least one is wanted"))
 		}
 		return f
 	}
-	f.hide(queueKey, bufferCountKey, bufferBytesKey)
+	f.Hide(queueKey, bufferCountKey, bufferBytesKey)
 	if !v.Has(durableKey) {
-		f.add(durableKey, errors.New(streamKey+" needs it"))
+		f.Add(durableKey, errors.New(streamKey+" needs it"))
 	} else {
-		f.add(durableKey, checkName(v.String(durableKey)))
+		f.Add(durableKey, checkName(v.String(durableKey)))
 	}
 	return f
 }
@@ -150,7 +151,7 @@ func (Source) Guarantees(config map[string]string) plugin.Guarantees {
 func (Source) AlterOffsets(ctx context.Context, config map[string]string, offsets []plugin.SourceOffset) (bool, error) {
 	v, err := sourceDefinition.Parse(config)
 	if err == nil {
-		err = checkSource(v).err()
+		err = checkSource(v).Err()
 	}
 	if err != nil {
 		return false, err

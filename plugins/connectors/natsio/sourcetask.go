@@ -49,7 +49,7 @@ type sourceTask struct {
 func (t *sourceTask) Start(ctx context.Context, c *plugin.SourceContext, config map[string]string) error {
 	v, err := sourceDefinition.Parse(config)
 	if err == nil {
-		err = checkSource(v).err()
+		err = checkSource(v).Err()
 	}
 	if err != nil {
 		return err
