@@ -2,12 +2,14 @@ package coordinator
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"go.opentelemetry.io/otel/trace"
 	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
 
 	"github.com/cauce-stream/cauce/libs/record"
 )
@@ -86,6 +88,7 @@ func (s *shard[M]) newBatch(p Producer) *batch {
 
 // run is the shard's goroutine: it loads the shard and appends what its operations make, and begins again when that fails.
 func (s *shard[M]) run() {
+	var first time.Time // of the failures
 	for failures := 0; ; failures++ {
 		err := s.load(s.ctx)
 		if err == nil {
@@ -100,14 +103,31 @@ func (s *shard[M]) run() {
 			s.unload(stateLost, nil)
 			return
 		}
-		if failures&(failures-1) == 0 { // the 1st, 2nd, 4th, 8th …
-			s.log.Error("shard is loaded again", zap.Int("failures", failures+1), zap.Error(err))
+		if failures == 0 {
+			first = time.Now()
 		}
+		s.complain(zap.ErrorLevel, "shard is loaded again", failures, first, err)
 		s.r.metrics.reloads.Inc()
 		if !s.pause(s.ctx, failures) {
 			return
 		}
 	}
+}
+
+// hostingTime is for how long it is nothing to worry about that a partition is not there, or not led by whom it was looked for at: a broker hosts a new
+// partition, or one that has moved to it, a moment after the cluster knows.
+const hostingTime = 5 * time.Second
+
+// complain logs the 1st, 2nd, 4th, 8th … failure in a row.
+func (s *shard[M]) complain(level zapcore.Level, text string, failures int, first time.Time, err error) {
+	if failures&(failures-1) != 0 {
+		return
+	}
+	notYet := errors.Is(err, kerr.UnknownTopicOrPartition) || errors.Is(err, kerr.NotLeaderForPartition) || errors.Is(err, kerr.LeaderNotAvailable)
+	if notYet && time.Since(first) < hostingTime {
+		level = zap.DebugLevel
+	}
+	s.log.Log(level, text, zap.Int("failures", failures+1), zap.Error(err))
 }
 
 // pause waits after a failure; false when ctx has ended.
@@ -183,15 +203,14 @@ func (s *shard[M]) append(ctx context.Context, b *batch) error {
 // send appends one batch under a sequence of its own, again and again as long as that may help.
 func (s *shard[M]) send(ctx context.Context, built record.Batch, from *origins) (offset int64, err error) {
 	s.sequence++
+	first := time.Now()
 	for failures := 0; ; failures++ {
 		offset, err = s.attempt(ctx, built, from)
 		if err == nil || ctx.Err() != nil || judge(err) != again {
 			return offset, err
 		}
 		s.r.metrics.appendFailures.Inc()
-		if failures&(failures-1) == 0 {
-			s.log.Warn("append failed and is tried again", zap.Int("failures", failures+1), zap.Error(err))
-		}
+		s.complain(zap.WarnLevel, "append failed and is tried again", failures, first, err)
 		if !s.pause(ctx, failures) {
 			return 0, ctx.Err()
 		}
