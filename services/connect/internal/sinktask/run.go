@@ -38,8 +38,10 @@ type run struct {
 	converting context.Context
 	sink       *remote.SinkTask
 	client     *kgo.Client
-	ready      chan struct{} // closed when the first wait begins, and the callbacks may
-	begins     sync.Once
+	// disconnected ends whatever the client still waits for.
+	disconnected context.CancelFunc
+	ready        chan struct{} // closed when the first wait begins, and the callbacks may
+	begins       sync.Once
 
 	positions map[plugin.TopicPartition]*position
 	batch     batch
@@ -87,12 +89,16 @@ func (r *run) connect() error {
 	if r.consumer.assignor != nil {
 		opts = append(opts, kgo.Balancers(r.consumer.assignor), kgo.ServerSideBalancer())
 	}
+	connected, disconnected := context.WithCancel(context.WithoutCancel(r.ctx))
+	opts = append(opts, kgo.WithContext(connected))
 	opts = append(opts, r.subscription.opts()...)
 	opts = append(opts, kgo.ConsumerGroup(r.consumer.group), kgo.DisableAutoCommit(), kgo.BlockRebalanceOnPoll(), kgo.AdjustFetchOffsetsFn(r.adjust),
 		kgo.OnPartitionsAssigned(r.onAssigned), kgo.OnPartitionsRevoked(r.onRevoked), kgo.OnPartitionsLost(r.onLost))
 	if r.client, err = kgo.NewClient(opts...); err != nil {
+		disconnected()
 		return fmt.Errorf("consumer: %w", err)
 	}
+	r.disconnected = disconnected
 	return nil
 }
 
@@ -109,6 +115,7 @@ func (r *run) disconnect() {
 	if err := r.client.LeaveGroupContext(ctx); err != nil {
 		r.deps.Log.Warn("the coordinator of the group could not be told that the task leaves it", zap.Error(err))
 	}
+	r.disconnected() // or closing would wait for requests that joined the group as well
 	r.client.Close()
 	r.deps.Metrics.Partitions.Store(0)
 }
