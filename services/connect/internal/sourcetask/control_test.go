@@ -157,11 +157,14 @@ func TestABrokerRestarts(t *testing.T) {
 	w.numbers("orders", 3, 3000, true)
 }
 
-// TestTheProcessEnds has the connector's stream end while the task is paused, and while it polls.
+// TestTheProcessEnds has the connector's stream end while the task is paused, and while it polls. Nothing waits for the connector to stop, which might
+// be quick enough to end in good order.
 func TestTheProcessEnds(t *testing.T) {
 	for _, paused := range []bool{false, true} {
 		w := newWorld(t)
 		s := newSource(turns(values("orders", "a")))
+		ended := make(chan struct{})
+		s.stop = func() { <-ended }
 		var task *remote.SourceTask
 		r := w.prepare(s, func(_ *Config, d *Deps) {
 			start := d.Start
@@ -170,6 +173,7 @@ func TestTheProcessEnds(t *testing.T) {
 				return task, err
 			}
 		})
+		t.Cleanup(func() { close(ended) }) // before that of the connector
 		r.SetPaused(paused)
 		r.run()
 		<-r.started

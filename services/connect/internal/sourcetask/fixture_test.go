@@ -39,6 +39,7 @@ const patience = 45 * time.Second
 type source struct {
 	start func(ctx context.Context, c *plugin.SourceContext) error
 	poll  func(ctx context.Context) ([]plugin.SourceRecord, error)
+	stop  func() // before it is noted; nil for nothing
 
 	mu     sync.Mutex
 	told   []string
@@ -66,6 +67,9 @@ func (s *source) Start(ctx context.Context, c *plugin.SourceContext, _ map[strin
 func (s *source) Poll(ctx context.Context) ([]plugin.SourceRecord, error) { return s.poll(ctx) }
 
 func (s *source) Stop() error {
+	if s.stop != nil {
+		s.stop()
+	}
 	s.note("stop")
 	return nil
 }
