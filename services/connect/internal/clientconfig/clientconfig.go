@@ -94,6 +94,7 @@ var noted = map[string]bool{
 	"ssl.truststore.certificates": true, "ssl.truststore.location": true, "ssl.keystore.type": true, "ssl.keystore.certificate.chain": true,
 	"ssl.keystore.key": true, "ssl.keystore.location": true, "ssl.endpoint.identification.algorithm": true, "enable.auto.commit": true,
 	"key.serializer": true, "value.serializer": true, "key.deserializer": true, "value.deserializer": true, "batch.size": true, "max.block.ms": true,
+	"group.protocol": true, "group.remote.assignor": true,
 }
 
 func elements(list string) []string {
