@@ -15,6 +15,9 @@ import (
 // it rejects and the offsets of both are one transaction, so that each order is billed once whoever crashes. The instance tells this
 // process from others of the group.
 func Billing(ctx context.Context, c Config, instance string) error {
+	if err := createTopics(ctx, c); err != nil {
+		return err
+	}
 	session, err := kgo.NewGroupTransactSession(c.options(
 		kgo.ConsumerGroup("billing"), kgo.ConsumeTopics(Orders), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
 		kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.TransactionalID("billing-"+instance),

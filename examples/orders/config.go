@@ -28,7 +28,7 @@ const (
 	createsWithin = 2 * time.Minute
 )
 
-// Config is what the services of the pipeline have in common.
+// Config is what the services of the pipeline have in common that are Kafka's clients.
 type Config struct {
 	name      string
 	bootstrap []string

@@ -1,6 +1,6 @@
-// Package orders is an example of a pipeline of services over Cauce, or any other Kafka: a shop writes orders, billing makes
-// an invoice of each in transactions, and warehouses read the invoices in a group. Their clients are instrumented with
-// OpenTelemetry, so that an order is one trace from the shop to the warehouse.
+// Package orders is an example of a pipeline of services over Cauce, or any other Kafka: a shop writes orders into a table, which a
+// connector brings into a topic; billing makes an invoice of each in transactions; warehouses read the invoices in a group, and another
+// connector writes them into a table. Clients are instrumented with OpenTelemetry, so that an order is one trace from row to row.
 package orders
 
 import (
@@ -9,14 +9,14 @@ import (
 	"fmt"
 )
 
-// The topics of the pipeline, after the services that write them.
+// The topics of the pipeline, after the services whose data they have.
 const (
-	Orders   = "shop.orders"
+	Orders   = "shop.orders" // written by the connector that reads the shop's table
 	Invoices = "billing.invoices"
 	Rejected = "billing.rejected" // orders that cannot be billed, as they came
 )
 
-// Order is what the shop writes, keyed by the customer.
+// Order is a row of the shop's table, and what the connector makes of it, keyed by the customer.
 type Order struct {
 	ID         string `json:"id"`
 	Customer   string `json:"customer"`

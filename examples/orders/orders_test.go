@@ -2,7 +2,10 @@ package orders
 
 import (
 	"encoding/json"
+	"fmt"
+	"math"
 	"math/rand/v2"
+	"strings"
 	"testing"
 )
 
@@ -19,24 +22,33 @@ func TestBill(t *testing.T) {
 	}
 }
 
-// TestOrdersCanBeBilled holds the shop to what billing takes, but for the share that it spoils.
+// TestOrdersCanBeBilled holds the shop to what billing takes, and the table of invoices, but for the shares that it spoils.
 func TestOrdersCanBeBilled(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
-	rejected := 0
+	rejected, tooLarge := 0, 0
 	for n := range 1000 {
-		key, value := newOrder(random, n)
-		if len(key) == 0 {
-			t.Fatalf("order %d has no key", n)
+		order := newOrder(random, n)
+		order.ID = fmt.Sprint(n) // as the database does
+		value, err := json.Marshal(order)
+		if err != nil {
+			t.Fatal(err)
 		}
-		if _, err := bill(value); err == nil {
-			continue
-		}
-		rejected++
-		if json.Valid(value) {
-			t.Errorf("%s is rejected", value)
+		invoice, err := bill(value)
+		switch {
+		case err != nil:
+			rejected++
+		case invoice.TotalCents > math.MaxInt32:
+			tooLarge++
 		}
 	}
-	if rejected != 10 {
-		t.Errorf("%d of 1000 orders are spoilt, want every hundredth", rejected)
+	if rejected != 10 || tooLarge != 10 {
+		t.Errorf("of 1000 orders %d are rejected and %d are too large for the table, want every hundredth", rejected, tooLarge)
+	}
+}
+
+// TestShopIsToldOfItsDatabase holds a URL that is none to an error, before any order.
+func TestShopIsToldOfItsDatabase(t *testing.T) {
+	if err := Shop(t.Context(), "postgres://shop:shop@db:none/shop", 1); err == nil || !strings.Contains(err.Error(), "none") {
+		t.Errorf("the error is %v", err)
 	}
 }

@@ -2,13 +2,14 @@ package orders
 
 import (
 	"context"
-	"encoding/json"
+	"errors"
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"strconv"
 	"time"
 
-	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/jackc/pgx/v5/pgconn"
 )
 
 var (
@@ -16,56 +17,84 @@ var (
 	items     = []string{"coffee", "tea", "bread", "honey", "cheese"}
 )
 
-// spoilt is how many orders come to one that nobody can read.
-const spoilt = 100
+const (
+	// spoilt is how many orders come to one that billing rejects, and to another that is too much for the table of invoices.
+	spoilt = 100
+	// tooMany of anything cost more cents than the table's integer holds.
+	tooMany = 100_000_000
+	// answersWithin is how long the database may take for a row.
+	answersWithin = 10 * time.Second
+	// againAfter is how long the shop is closed when its database is away.
+	againAfter = time.Second
+)
 
-// Shop writes perSecond orders until ctx ends.
-func Shop(ctx context.Context, c Config, perSecond float64) error {
-	if err := createTopics(ctx, c); err != nil {
-		return err
-	}
-	client, err := kgo.NewClient(c.options(kgo.DefaultProduceTopic(Orders))...)
+const addOrder = "INSERT INTO orders (customer, item, quantity, price_cents) VALUES ($1, $2, $3, $4)"
+
+// Shop adds perSecond rows to the table orders of a database until ctx ends.
+func Shop(ctx context.Context, database string, perSecond float64) error {
+	config, err := pgconn.ParseConfig(database)
 	if err != nil {
 		return err
 	}
-	defer client.Close()
 	random := rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64()))
 	ticker := time.NewTicker(time.Duration(float64(time.Second) / perSecond))
 	defer ticker.Stop()
-	for n := 1; ; n++ {
-		select {
-		case <-ticker.C:
-		case <-ctx.Done():
-			return flush(ctx, client)
+	for n := 1; ; {
+		n, err = sell(ctx, config, ticker.C, random, n)
+		if ctx.Err() != nil {
+			return nil
 		}
-		key, value := newOrder(random, n)
-		client.Produce(ctx, &kgo.Record{Key: key, Value: value}, func(r *kgo.Record, err error) {
-			if err != nil && ctx.Err() == nil {
-				slog.Error("an order was not written", "customer", string(r.Key), "error", err)
-			}
-		})
+		slog.Warn("an order was not taken: trying again", "error", err)
+		select {
+		case <-time.After(againAfter):
+		case <-ctx.Done():
+			return nil
+		}
 	}
 }
 
-// newOrder invents the n-th order.
-func newOrder(random *rand.Rand, n int) (key, value []byte) {
-	o := Order{
-		ID: fmt.Sprintf("%d-%04x", n, random.IntN(1<<16)), Customer: customers[random.IntN(len(customers))],
-		Item: items[random.IntN(len(items))], Quantity: 1 + random.IntN(5), PriceCents: 100 + random.IntN(900),
-	}
-	if n%spoilt == spoilt-1 {
-		return []byte(o.Customer), []byte("spoilt " + o.ID)
-	}
-	value, err := json.Marshal(o)
+// sell adds the n-th order and those after it, one whenever it is time, until that fails. It returns which is next.
+func sell(ctx context.Context, config *pgconn.Config, due <-chan time.Time, random *rand.Rand, n int) (next int, err error) {
+	conn, err := pgconn.ConnectConfig(ctx, config)
 	if err != nil {
-		panic(err) // of strings and numbers
+		return n, err
 	}
-	return []byte(o.Customer), value
+	defer func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), answersWithin)
+		defer cancel()
+		err = errors.Join(err, conn.Close(ctx))
+	}()
+	for ; ; n++ {
+		select {
+		case <-due:
+		case <-ctx.Done():
+			return n, ctx.Err()
+		}
+		if err := add(ctx, conn, newOrder(random, n)); err != nil {
+			return n, fmt.Errorf("order %d: %w", n, err)
+		}
+	}
 }
 
-// flush waits for what is under way although ctx has ended.
-func flush(ctx context.Context, client *kgo.Client) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), endsWithin)
+// add brings a row that was begun to its end although ctx has ended.
+func add(ctx context.Context, conn *pgconn.PgConn, o Order) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), answersWithin)
 	defer cancel()
-	return client.Flush(ctx)
+	values := [][]byte{[]byte(o.Customer), []byte(o.Item), strconv.AppendInt(nil, int64(o.Quantity), 10), strconv.AppendInt(nil, int64(o.PriceCents), 10)}
+	return conn.ExecParams(ctx, addOrder, values, nil, nil, nil).Read().Err
+}
+
+// newOrder invents the n-th order, which the database gives its number.
+func newOrder(random *rand.Rand, n int) Order {
+	o := Order{
+		Customer: customers[random.IntN(len(customers))], Item: items[random.IntN(len(items))],
+		Quantity: 1 + random.IntN(5), PriceCents: 100 + random.IntN(900),
+	}
+	switch n % spoilt {
+	case spoilt/2 - 1:
+		o.Quantity = 0
+	case spoilt - 1:
+		o.Quantity = tooMany
+	}
+	return o
 }

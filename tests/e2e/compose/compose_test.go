@@ -63,8 +63,10 @@ func TestStack(t *testing.T) {
 		t.Logf("%-14s %6.1f MiB", "the cluster", total)
 	})
 	t.Run("Prometheus sees every program", scraped)
-	t.Run("every query of every panel has data", panels)
 	t.Run("every alert is understood, and none fires", alerts)
+	t.Run("an order of the demo is one trace from row to row", demo)
+	t.Run("every query of every panel has data", panels)
+	t.Run("the demo is taken away", endDemo)
 	t.Run("every alert fires for its fault", func(t *testing.T) {
 		if output, err := run(t.Context(), cacheDir(t)+"/prometheus/usr/bin/promtool", "test", "rules", root+"/deploy/prometheus/rules_test.yaml"); err != nil {
 			t.Errorf("%v %s", err, output)
@@ -79,8 +81,6 @@ func TestStack(t *testing.T) {
 		create(t, admin, "assigned", 3)
 		pluginOfOnesOwn(t)
 	})
-
-	t.Run("an order of the demo is one trace from the shop to the warehouse", demo)
 
 	for _, service := range members {
 		t.Run("stop and start "+service, func(t *testing.T) {
@@ -145,6 +145,11 @@ func TestMinimalStack(t *testing.T) {
 	crash(t, "broker")
 	produce(t, client, "orders", 300, 600)
 	consumeInGroup(t, "shop", "orders", 300, 600)
+	connectors(t, "create", "copy-out", "--wait", "--set", "connector.class=file-sink", "--set", "topics=orders", "--set", "file=/data/orders",
+		"--set", "key.converter="+asText, "--set", "value.converter="+asText)
+	connectors(t, "create", "copy-in", "--wait", "--set", "connector.class=file-source", "--set", "topic=copies", "--set", "file=/data/orders",
+		"--set", "value.converter="+asText, "--set", "topic.creation.default.partitions=1", "--set", "topic.creation.default.replication.factor=-1")
+	consumeInGroup(t, "copied", "copies", 0, 600)
 }
 
 // TestUpgrade replaces the programs of the commit before by those of this one, one at a time and under load.
@@ -206,7 +211,7 @@ func traced(t *testing.T) {
 		if err := getJSON(ctx, jaeger+"/api/services", &answer); err != nil {
 			return err
 		}
-		for _, program := range []string{"cauce-controller", "cauce-broker", "cauce-groupcoord", "cauce-txncoord"} {
+		for _, program := range []string{"cauce-controller", "cauce-broker", "cauce-groupcoord", "cauce-txncoord", "cauce-connect"} {
 			if !slices.Contains(answer.Data, program) {
 				return fmt.Errorf("%s is not among %v", program, answer.Data)
 			}

@@ -100,33 +100,6 @@ func pluginOfOnesOwn(t *testing.T) {
 	spanOf(t, "cauce-groupcoord", "cauce.plugin.name", ownAssignor)
 }
 
-// demo has the services of the example pipeline run until Jaeger has an order that went through all of them.
-func demo(t *testing.T) {
-	services := []string{"shop", "billing", "warehouse-1", "warehouse-2"}
-	t.Setenv("COMPOSE_PROFILES", "full,observability,demo")
-	compose(t, append([]string{"up", "--detach", "--no-build", "--no-recreate", "--wait"}, services...)...)
-	defer func() { compose(t, append([]string{"stop"}, services...)...) }()
-	eventually(t, "a trace has spans of shop, billing and warehouse", func(ctx context.Context) error {
-		var answer struct{ Data []jaegerTrace }
-		if err := getJSON(ctx, jaeger+"/api/traces?service=warehouse&limit=20", &answer); err != nil {
-			return err
-		}
-		seen := fmt.Errorf("there are %d traces of the warehouse", len(answer.Data))
-		for _, trace := range answer.Data {
-			var through []string
-			for _, p := range trace.Processes {
-				through = append(through, p.ServiceName)
-			}
-			missing := slices.DeleteFunc([]string{"shop", "billing", "warehouse"}, func(s string) bool { return slices.Contains(through, s) })
-			if len(missing) == 0 {
-				return nil
-			}
-			seen = fmt.Errorf("trace %s went through %v and not %v", trace.TraceID, through, missing)
-		}
-		return seen
-	})
-}
-
 // spanOf waits for a span of the program with that attribute.
 func spanOf(t *testing.T, program, attribute, value string) {
 	t.Helper()

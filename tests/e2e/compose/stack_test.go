@@ -35,7 +35,8 @@ const (
 var external = []string{"127.0.0.1:19092", "127.0.0.1:29092", "127.0.0.1:39092"}
 
 // members are the containers of Cauce's own programs in the full cluster.
-var members = []string{"controller-1", "controller-2", "controller-3", "broker-1", "broker-2", "broker-3", "groupcoord-1", "groupcoord-2", "txncoord-1", "txncoord-2"}
+var members = []string{"controller-1", "controller-2", "controller-3", "broker-1", "broker-2", "broker-3", "groupcoord-1", "groupcoord-2", "txncoord-1", "txncoord-2",
+	"connect-1", "connect-2"}
 
 // docker runs the command line, and fails the test when it fails.
 func docker(t *testing.T, args ...string) string {
@@ -82,7 +83,7 @@ func startStack(t *testing.T, profiles string) time.Duration {
 		name, value, _ := strings.Cut(strings.TrimSpace(line), "=")
 		t.Setenv(name, value)
 	}
-	for _, archive := range []string{"cauce-controller", "cauce-broker", "cauce-groupcoord", "cauce-txncoord", "cauce", "cauce-demo"} {
+	for _, archive := range []string{"cauce-controller", "cauce-broker", "cauce-groupcoord", "cauce-txncoord", "cauce-connect", "cauce", "cauce-demo"} {
 		docker(t, "load", "--quiet", "--input", root+"/bin/images/"+archive+".tar")
 	}
 	if strings.Contains(profiles, "observability") {

@@ -34,7 +34,8 @@ func run(ctx context.Context, args []string) (err error) {
 	}
 	flags := flag.NewFlagSet("cauce-demo shop|billing|warehouse", flag.ContinueOnError)
 	var (
-		bootstrap = flags.String("bootstrap", "127.0.0.1:9092", "`HOST:PORT,…` of some brokers")
+		bootstrap = flags.String("bootstrap", "127.0.0.1:9092", "`HOST:PORT,…` of some brokers, of billing and warehouse")
+		database  = flags.String("database", "postgres://postgres@127.0.0.1/shop", "`URL` of the database, of the shop")
 		rate      = flags.Float64("rate", 5, "`ORDERS` per second, of the shop")
 		pause     = flags.Duration("pause", 5*time.Millisecond, "`TIME` that a warehouse takes for an invoice")
 		instance  = flags.String("instance", hostname, "`NAME` that tells a billing process from others")
@@ -46,6 +47,12 @@ func run(ctx context.Context, args []string) (err error) {
 	if err := flags.Parse(args[1:]); err != nil {
 		return err
 	}
+	if args[0] == "shop" {
+		if *rate <= 0 {
+			return fmt.Errorf("a rate of %v orders per second", *rate)
+		}
+		return orders.Shop(ctx, *database, *rate)
+	}
 	config, stop, err := orders.New(ctx, args[0], strings.Split(*bootstrap, ","))
 	if err != nil {
 		return err
@@ -56,11 +63,6 @@ func run(ctx context.Context, args []string) (err error) {
 		err = errors.Join(err, stop(ctx))
 	}()
 	switch args[0] {
-	case "shop":
-		if *rate <= 0 {
-			return fmt.Errorf("a rate of %v orders per second", *rate)
-		}
-		return orders.Shop(ctx, config, *rate)
 	case "billing":
 		return orders.Billing(ctx, config, *instance)
 	case "warehouse":
