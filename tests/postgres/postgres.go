@@ -26,6 +26,9 @@ import (
 // debianFolder is where Debian has the programs of each version.
 const debianFolder = "/usr/lib/postgresql"
 
+// Guarded is the user that needs a password, once there is one of that name.
+const Guarded = "guarded"
+
 // readyLimit bounds how long the server takes to answer.
 const readyLimit = 30 * time.Second
 
@@ -118,6 +121,15 @@ func (s *Server) prepare(ctx context.Context) error {
 	initdb := s.command(ctx, "initdb", "--pgdata", s.data(), "--username", "postgres", "--auth", "trust", "--encoding", "UTF8", "--locale", "C", "--no-sync")
 	if out, err := initdb.CombinedOutput(); err != nil {
 		return fmt.Errorf("initdb: %w\n%s", err, out)
+	}
+	// The first rule that fits counts.
+	rules := filepath.Join(s.data(), "pg_hba.conf")
+	text, err := os.ReadFile(rules)
+	if err != nil {
+		return err
+	}
+	if err := os.WriteFile(rules, append([]byte("host all "+Guarded+" 127.0.0.1/32 scram-sha-256\n"), text...), 0o600); err != nil {
+		return err
 	}
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

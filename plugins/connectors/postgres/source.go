@@ -266,7 +266,7 @@ func lookForTables(ctx context.Context, v configdef.Values) ([]ident.Name, error
 // Guarantees says that rows come once where their offset tells them apart: not in mode bulk, which reads all again, and not by
 // the time of change alone in a query, of which no key is known.
 func (Source) Guarantees(config map[string]string) plugin.Guarantees {
-	mode := position.Mode(config[modeKey])
+	mode := position.Mode(strings.TrimSpace(config[modeKey]))
 	return plugin.Guarantees{ExactlyOnce: mode.HasIncrementing() || mode.HasTimestamp() && config[queryKey] == "" && config[maskedQueryKey] == ""}
 }
 

@@ -18,6 +18,7 @@ import (
 	"github.com/cauce-stream/cauce/libs/plugin/configdef"
 	"github.com/cauce-stream/cauce/libs/plugin/data"
 	"github.com/cauce-stream/cauce/libs/plugin/kit"
+	"github.com/cauce-stream/cauce/tests/postgres"
 	"github.com/cauce-stream/cauce/tests/retry"
 )
 
@@ -273,7 +274,8 @@ func TestRowsThatCannotBe(t *testing.T) {
 }
 
 func TestSourceValidation(t *testing.T) {
-	b := setUp(t, "CREATE TABLE t (id int); CREATE TABLE u (id int)")
+	b := setUp(t, "CREATE TABLE t (id int); CREATE TABLE u (id int); CREATE USER "+postgres.Guarded+" PASSWORD 'se&cret'")
+	defer execute(t, server.URL(), "DROP USER "+postgres.Guarded)
 	for _, test := range []struct {
 		key, fault string
 		config     map[string]string
@@ -298,6 +300,10 @@ func TestSourceValidation(t *testing.T) {
 		{"numeric.mapping", "one of", map[string]string{"numeric.mapping": "x"}},
 		{"batch.max.rows", "at least", map[string]string{"batch.max.rows": "0"}},
 		{"", "", nil},
+		{"", "", map[string]string{"connection.user": postgres.Guarded, "connection.password": "se&cret"}},
+		{"", "", map[string]string{"connection.url": strings.NewReplacer("postgres://postgres@", "jdbc:postgresql://").Replace(b.url) + "&user=" + postgres.Guarded + "&password=se%26cret"}},
+		{"connection.url", "password authentication failed", map[string]string{"connection.user": postgres.Guarded, "connection.password": "wrong"}},
+		{"connection.url", "password authentication failed", map[string]string{"connection.user": postgres.Guarded}},
 		{"", "", map[string]string{"connection.url": "postgres://127.0.0.1:1/db"}}, // may come up later
 	} {
 		s := b.source(map[string]string{"mode": "bulk"})
@@ -314,6 +320,9 @@ func TestSourceValidation(t *testing.T) {
 		}
 		found := test.key == ""
 		for _, value := range v.Values {
+			if text := strings.Join(value.Errors, " "); strings.Contains(text, "cret") || strings.Contains(text, "wrong") && test.config["connection.password"] == "wrong" {
+				t.Errorf("%v: a password is shown: %s", test.config, text)
+			}
 			if len(value.Errors) > 0 && value.Name == test.key && strings.Contains(strings.Join(value.Errors, " "), test.fault) {
 				found = true
 			} else if len(value.Errors) > 0 {

@@ -47,3 +47,21 @@ func TestParse(t *testing.T) {
 		t.Errorf("a port that is none: %v", err)
 	}
 }
+
+func FuzzToLibpq(f *testing.F) {
+	f.Add("jdbc:postgresql://h1:1,h2:2/db?ssl=true&user=u&targetServerType=primary&x=y")
+	f.Add("jdbc:postgresql:db")
+	f.Fuzz(func(t *testing.T, text string) {
+		libpq, _, err := ToLibpq(text)
+		if err != nil {
+			return
+		}
+		if !strings.HasPrefix(libpq, "postgres://") && !strings.HasPrefix(libpq, "postgresql://") {
+			t.Errorf("%q is %q", text, libpq)
+		}
+		// It may be wrong in itself, which is found as it is used; what libpq takes is taken again.
+		if again, _, err := ToLibpq(libpq); err != nil || again != libpq {
+			t.Errorf("%q, then %q, %v", libpq, again, err)
+		}
+	})
+}
