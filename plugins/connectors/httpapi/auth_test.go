@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 )
 
@@ -36,18 +37,18 @@ func TestWhomRequestsAreFrom(t *testing.T) {
 
 // TestTokens has a server that takes each token twice, and a token endpoint.
 func TestTokens(t *testing.T) {
-	given, used := 0, 0
+	var given, used atomic.Int64
 	tokens := listen(t, func(w http.ResponseWriter, r *http.Request, body string) {
 		user, password, _ := r.BasicAuth()
 		if user != "id" || password != "se%2Fcret" || body != "grant_type=client_credentials&scope=write" {
 			w.WriteHeader(http.StatusBadRequest)
 			return
 		}
-		given, used = given+1, 0
-		fmt.Fprint(w, object("access_token", fmt.Sprint("token-", given), "expires_in", 3600))
+		used.Store(0)
+		fmt.Fprint(w, object("access_token", fmt.Sprint("token-", given.Add(1)), "expires_in", 3600))
 	})
 	server := listen(t, func(w http.ResponseWriter, r *http.Request, _ string) {
-		if used++; used > 2 || r.Header.Get("Authorization") != fmt.Sprint("Bearer token-", given) {
+		if used.Add(1) > 2 || r.Header.Get("Authorization") != fmt.Sprint("Bearer token-", given.Load()) {
 			w.WriteHeader(http.StatusUnauthorized)
 		}
 	})
@@ -56,8 +57,8 @@ func TestTokens(t *testing.T) {
 		t.Fatal(err)
 	}
 	wantTexts(t, server.taken(), numbered(5))
-	if given != 3 {
-		t.Errorf("%d tokens", given)
+	if given.Load() != 3 {
+		t.Errorf("%d tokens", given.Load())
 	}
 	config["oauth2.client.secret"], config["max.retries"] = "wrong", "0"
 	if _, err := put(t, sink(t, config, false), records(0, 0, "a")); err == nil || !strings.Contains(err.Error(), "the token endpoint answers 400") {

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/cauce-stream/cauce/libs/plugin"
@@ -192,11 +193,10 @@ func TestPages(t *testing.T) {
 // TestWhatHasNotChanged has a list that changes once, and that says so.
 func TestWhatHasNotChanged(t *testing.T) {
 	for _, names := range [][2]string{{"Etag", "If-None-Match"}, {"Last-Modified", "If-Modified-Since"}} {
-		asked := 0
+		var asked atomic.Int64
 		server := listen(t, func(w http.ResponseWriter, r *http.Request, _ string) {
-			asked++
 			version := "first"
-			if asked > 4 {
+			if asked.Add(1) > 4 {
 				version = "second"
 			}
 			w.Header().Set(names[0], version)
@@ -211,10 +211,10 @@ func TestWhatHasNotChanged(t *testing.T) {
 		wantTexts(t, values(all), []string{"first", "2", "second", "2"})
 		// A restart knows what it has, whole or in part.
 		wantTexts(t, values(read(t, source(t, config, all[2].offset), 1)), []string{"2"})
-		asked = 0
+		asked.Store(0)
 		wantTexts(t, values(read(t, source(t, config, all[1].offset), 2)), []string{"second", "2"})
 		if names[0] == "Etag" { // what is half stored has changed since
-			asked = 4
+			asked.Store(4)
 			wantTexts(t, values(read(t, source(t, config, all[0].offset), 2)), []string{"second", "2"})
 		}
 	}
@@ -252,9 +252,9 @@ func TestFailuresOfTheServer(t *testing.T) {
 		"late": func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() },
 	} {
 		t.Run(name, func(t *testing.T) {
-			asked := 0
+			var asked atomic.Int64
 			server := listen(t, func(w http.ResponseWriter, r *http.Request, _ string) {
-				if asked++; asked%3 != 0 {
+				if asked.Add(1)%3 != 0 {
 					fail(w, r)
 					return
 				}
