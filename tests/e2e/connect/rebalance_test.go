@@ -187,13 +187,13 @@ func testimonies(folder string) (map[string]testimony, error) {
 	}
 	all := map[string]testimony{}
 	for _, file := range files {
-		text, err := os.ReadFile(file)
+		name := strings.TrimSuffix(filepath.Base(file), notesEnding)
+		lines, err := notesOf(folder, name)
 		if err != nil {
 			return nil, err
 		}
-		name := strings.TrimSuffix(filepath.Base(file), notesEnding)
 		is := all[name]
-		for line := range strings.Lines(string(text)) {
+		for _, line := range lines {
 			var ms int64
 			var pid int
 			var what string
@@ -212,6 +212,15 @@ func testimonies(folder string) (map[string]testimony, error) {
 		all[name] = is
 	}
 	return all, nil
+}
+
+// notesOf are the lines that a task has noted.
+func notesOf(folder, task string) ([]string, error) {
+	text, err := os.ReadFile(filepath.Join(folder, task+notesEnding))
+	if err != nil {
+		return nil, err
+	}
+	return slices.Collect(strings.Lines(string(text))), nil
 }
 
 // weigh says what workers and the processes of tasks take of the memory: resident, and with what they share divided among them.

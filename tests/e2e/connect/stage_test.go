@@ -245,6 +245,29 @@ func (s *stage) statuses(ctx context.Context) (map[string]status, error) {
 	return of, nil
 }
 
+// await waits until a connector and that many tasks of it are in a state.
+func (s *stage) await(name, want string, tasks int) {
+	s.Helper()
+	s.eventually(fmt.Sprintf("%s with %d tasks is %s", name, tasks, want), func(ctx context.Context) error {
+		return s.is(ctx, name, want, tasks)
+	})
+}
+
+func (s *stage) is(ctx context.Context, name, want string, tasks int) error {
+	var got status
+	if err := s.ask(ctx, http.MethodGet, "/connectors/"+name+"/status", nil, &got); err != nil {
+		return err
+	}
+	ok := got.Connector.State == want && len(got.Tasks) == tasks
+	for _, task := range got.Tasks {
+		ok = ok && task.State == want
+	}
+	if !ok {
+		return fmt.Errorf("it is %+v", got)
+	}
+	return nil
+}
+
 // pause waits.
 func pause(ctx context.Context, d time.Duration) {
 	timer := time.NewTimer(d)

@@ -4,7 +4,6 @@ package connect
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -175,17 +174,14 @@ func (w *witnessOfSink) Start(_ context.Context, c *plugin.SinkContext, config m
 // Put notes each value.
 func (w *witnessOfSink) Put(_ context.Context, records []plugin.SinkRecord) error {
 	for i := range records {
-		text, err := json.Marshal(records[i].Value.V)
-		if err != nil {
-			text = []byte("?")
-		}
-		if w.refuse != "" && strings.Contains(string(text), w.refuse) {
+		text := fmt.Sprint(records[i].Value.V)
+		if w.refuse != "" && strings.Contains(text, w.refuse) {
 			if err := w.context.Report(&records[i], errors.New("it is refused")); err != nil {
 				return err
 			}
 			continue
 		}
-		w.note("put " + string(text))
+		w.note("put " + text)
 	}
 	return nil
 }
