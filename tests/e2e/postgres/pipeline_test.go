@@ -39,7 +39,7 @@ func startPipeline(t *testing.T, exactlyOnce string) *pipeline {
 	p := &pipeline{bench: setUp(t, pipelineTables), copy: setUp(t, "CREATE SCHEMA shop"), connect: testport.Address(t)}
 	var err error
 	if p.node, err = devserver.Start(context.WithoutCancel(t.Context()), devserver.Options{DataDir: t.TempDir(), Args: []string{"--set", "connect.listeners=http://" + p.connect,
-		"--set", "connect.offset.flush.interval.ms=200", "--set", "connect.task.restart.backoff.ms=500", "--set", "connect.exactly.once.source.support=" + exactlyOnce}}); err != nil {
+		"--set", "connect.offset.flush.interval.ms=200", "--set", "connect.exactly.once.source.support=" + exactlyOnce}}); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {

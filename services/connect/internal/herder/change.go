@@ -201,7 +201,14 @@ func (h *Herder) Fence(ctx context.Context, name string) error {
 	return h.fence(ctx, name)
 }
 
+// fence does so for one request at a time: a second round would end the producers of tasks that the first has let start.
 func (h *Herder) fence(ctx context.Context, name string) error {
+	select {
+	case h.fencing <- struct{}{}:
+		defer func() { <-h.fencing }()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 	s := h.Configs()
 	pending, earlier := s.Fencing(name)
 	if !pending {

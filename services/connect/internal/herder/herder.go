@@ -117,6 +117,8 @@ type Herder struct {
 	deps   Deps
 	config Config
 
+	fencing chan struct{} // holds one while a round of fencing is under way
+
 	mu    sync.Mutex
 	ready bool
 	group Group
@@ -128,7 +130,7 @@ type Herder struct {
 
 // New returns a Herder that has read nothing.
 func New(c Config, d Deps) *Herder {
-	return &Herder{deps: d, config: c, regrouped: make(chan struct{}), configs: configs.New(), status: status.New()}
+	return &Herder{deps: d, config: c, fencing: make(chan struct{}, 1), regrouped: make(chan struct{}), configs: configs.New(), status: status.New()}
 }
 
 // SetGroup takes over what a rebalance said. The first time makes the herder ready.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync/atomic"
 	"testing"
 
 	"github.com/cauce-stream/cauce/services/connect/internal/configs"
@@ -156,5 +157,36 @@ func TestRotateKey(t *testing.T) {
 	broken := func() ([]byte, error) { return nil, errors.New("no randomness") }
 	if err := w.herder.RotateKey(t.Context(), 1e6, 1, "HmacSHA512", broken); err == nil {
 		t.Error("a key of nothing")
+	}
+}
+
+// TestFencingHappensOnce has two tasks ask for it at the same time, as those of a new set do.
+func TestFencingHappensOnce(t *testing.T) {
+	w := lead(t)
+	h, ctx := w.herder, t.Context()
+	var rounds atomic.Int32
+	under, others := make(chan struct{}), make(chan error, 2)
+	h.deps.Fence = func(context.Context, string, int) error {
+		rounds.Add(1)
+		<-under
+		return nil
+	}
+	records := append([]configs.Record{configs.ConnectorRecord("c", configs.Config{})}, configs.TaskRecords("c", []configs.Config{{}, {}})...)
+	records = append(records, configs.FencingRecord("c", 2))
+	records = append(records, configs.TaskRecords("c", []configs.Config{{"a": "1"}, {}})...)
+	if err := h.deps.WriteConfigs(ctx, records); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		go func() { others <- h.Fence(ctx, "c") }()
+	}
+	close(under)
+	for range 2 {
+		if err := <-others; err != nil {
+			t.Error(err)
+		}
+	}
+	if n := rounds.Load(); n != 1 {
+		t.Errorf("%d rounds of fencing", n)
 	}
 }
