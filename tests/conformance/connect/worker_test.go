@@ -68,7 +68,7 @@ func start(t *testing.T, k kind, group string, set ...string) *worker {
 	}
 	w := &worker{Server: s, mark: fmt.Sprintf("-%v-%s", k, run)}
 	t.Cleanup(func() {
-		if t.Failed() {
+		if t.Failed() && w.Server != nil {
 			t.Logf("%v worker: %s", k, w.Logged())
 		}
 		w.stop(t)
