@@ -110,15 +110,25 @@ func rowToRow(ctx context.Context) error {
 	return seen
 }
 
-// isOfAnOrder says what is missing in the trace of an order.
+// isOfAnOrder says what is missing in the trace of an order: services, or spans within others.
 func (j *jaegerTrace) isOfAnOrder() error {
-	root := ""
-	missing := []string{"connect.poll", "connect.transform", "connect.convert", "connect.produce", "billing", "connect.consume", "connect.put", "warehouse", "cauce-broker"}
+	root, names := "", map[string]string{}
 	for _, s := range j.Spans {
+		names[s.SpanID] = s.OperationName
 		if s.OperationName == "connect.poll" {
 			root = s.SpanID
 		}
-		missing = slices.DeleteFunc(missing, func(m string) bool { return m == s.OperationName || m == j.Processes[s.ProcessID].ServiceName })
+	}
+	missing := []string{
+		"connect.poll > connect.transform", "connect.poll > connect.convert", "connect.poll > connect.produce", "cauce-broker", "billing", "cauce-txncoord",
+		"connect.consume > connect.convert", "connect.consume > connect.transform", "connect.consume > connect.put", "warehouse",
+	}
+	for _, s := range j.Spans {
+		has := []string{j.Processes[s.ProcessID].ServiceName}
+		for _, r := range s.References {
+			has = append(has, names[r.SpanID]+" > "+s.OperationName)
+		}
+		missing = slices.DeleteFunc(missing, func(m string) bool { return slices.Contains(has, m) })
 	}
 	if len(missing) > 0 {
 		return fmt.Errorf("trace %s has nothing of %v", j.TraceID, missing)
