@@ -12,6 +12,7 @@ import (
 	"github.com/cauce-stream/cauce/services/connect/internal/herder"
 	"github.com/cauce-stream/cauce/services/connect/internal/member"
 	"github.com/cauce-stream/cauce/services/connect/internal/status"
+	"github.com/cauce-stream/cauce/services/connect/internal/topiclog"
 	"github.com/cauce-stream/cauce/services/connect/internal/work"
 )
 
@@ -41,8 +42,16 @@ type crew struct {
 
 // dirt is what has happened to a connector since the crew last looked.
 type dirt struct {
-	set, tasks, target bool
-	restart            *configs.Restart
+	set, removed, tasks bool
+	restart             *configs.Restart
+}
+
+// merge is a restart of all that either of two concerns.
+func merge(earlier *configs.Restart, r configs.Restart) *configs.Restart {
+	if earlier != nil {
+		r.IncludeTasks, r.OnlyFailed = r.IncludeTasks || earlier.IncludeTasks, r.OnlyFailed && earlier.OnlyFailed
+	}
+	return &r
 }
 
 func newCrew(w *Worker) *crew {
@@ -65,10 +74,20 @@ func (c *crew) wake() {
 	}
 }
 
-// changed takes down a change of the configuration. It is called where the config topic is read, which waits for nothing.
-func (c *crew) changed(offset int64, change configs.Change) {
+// read takes over a record of the config topic. It waits for nothing. Who holds mu sees the configuration and what has changed in it at the same time.
+func (c *crew) read(r topiclog.Record, live bool) (configs.Change, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	change, err := c.w.herder.FollowConfig(r.Offset, string(r.Key), r.Value)
+	// A restart that was asked for before the worker began is over.
+	if err == nil && (live || change.Kind != configs.RestartAsked) {
+		c.changed(r.Offset, change)
+	}
+	return change, err
+}
+
+// changed takes down a change of the configuration. mu is held.
+func (c *crew) changed(offset int64, change configs.Change) {
 	note := func(set func(*dirt)) {
 		d := c.dirty[change.Connector]
 		if d == nil {
@@ -84,14 +103,14 @@ func (c *crew) changed(offset int64, change configs.Change) {
 		note(func(d *dirt) { d.set = true })
 	case configs.ConnectorRemoved:
 		rebalance = true
-		note(func(d *dirt) { d.set = true })
+		note(func(d *dirt) { d.removed = true })
 	case configs.TasksSet:
 		rebalance = true
 		note(func(d *dirt) { d.tasks = true })
 	case configs.TargetSet:
-		note(func(d *dirt) { d.target = true })
+		note(func(*dirt) {})
 	case configs.RestartAsked:
-		note(func(d *dirt) { d.restart = &change.Restart })
+		note(func(d *dirt) { d.restart = merge(d.restart, change.Restart) })
 	default:
 		return
 	}
@@ -120,7 +139,10 @@ func (c *crew) revoke(_ context.Context, items []work.Item) {
 	c.mu.Unlock()
 	c.op.Lock()
 	defer c.op.Unlock()
-	c.stop(items, true)
+	c.stop(items, items)
+	for _, item := range items {
+		c.w.metrics.forget(item)
+	}
 }
 
 // settled takes over what came of a rebalance.
@@ -140,14 +162,11 @@ func (c *crew) settled(s member.Settlement) {
 	for _, item := range items {
 		c.known[item.Connector] = true
 	}
-	changed := c.lastChange >= s.ConfigOffset
-	mine := maps.Clone(c.assigned)
-	c.mu.Unlock()
-	if s.MemberID != "" {
-		c.w.metrics.rebalanced(s.Generation, s.Leader)
-	}
+	changed := s.MemberID != "" && c.lastChange >= s.ConfigOffset
 	c.w.topics.lead(s.Leader && led)
-	c.w.herder.SetGroup(herder.Group{Leader: s.Leader, LeaderURL: s.LeaderURL, Pending: changed || s.Revoking, Mine: mine, Owners: s.Owners})
+	c.w.herder.SetGroup(herder.Group{Leader: s.Leader, LeaderURL: s.LeaderURL, Pending: changed || s.Revoking, Mine: maps.Clone(c.assigned), Owners: s.Owners})
+	c.mu.Unlock()
+	c.w.metrics.regrouped(s)
 	if s.Leader {
 		select {
 		case c.w.leading <- struct{}{}:
@@ -172,55 +191,53 @@ func (c *crew) run(ctx context.Context) error {
 	}
 }
 
-// follow does what changes and rebalances since the last time call for, in that order: what was stopped by a change starts again by the rebalance.
+// follow does what changes and rebalances since the last time call for. What has been given to this worker is started once nothing calls for a further
+// rebalance: others may still run what that takes away from them.
 func (c *crew) follow(ctx context.Context) {
 	c.op.Lock()
 	defer c.op.Unlock()
 	c.mu.Lock()
-	dirty, settled := c.dirty, c.unsettled
-	c.dirty, c.unsettled = map[string]*dirt{}, false
-	rejoin := c.lastChange >= c.group.ConfigOffset
-	c.mu.Unlock()
 	s := c.w.herder.Configs()
-	for _, name := range slices.Sorted(maps.Keys(dirty)) {
-		c.followConnector(ctx, s, name, dirty[name])
-	}
+	dirty := c.dirty
+	c.dirty = map[string]*dirt{}
+	rejoin := c.group.MemberID != "" && c.lastChange >= c.group.ConfigOffset
+	start := c.unsettled && !rejoin
+	c.unsettled = c.unsettled && rejoin
+	c.mu.Unlock()
+	c.followConnectors(ctx, s, dirty)
 	if rejoin {
 		c.w.member.Rejoin()
 	}
-	if settled {
+	if start {
 		c.startMissing(ctx, s)
 	}
 }
 
-// followConnector brings what runs of one connector in line with its configuration.
-func (c *crew) followConnector(ctx context.Context, s *configs.State, name string, d *dirt) {
-	config, exists := s.Connector(name)
-	self := work.Connector(name)
-	if !exists {
-		// What runs of it still is revoked by the rebalance.
-		return
-	}
-	if one := c.running[self]; one != nil && (d.set && !maps.Equal(one.config, config) || one.target != s.Target(name)) {
-		c.stop([]work.Item{self}, false)
-		c.start(ctx, s, self)
-	}
-	var tasks []work.Item
-	for item := range c.running {
-		if item.Connector == name && item.IsTask() {
-			tasks = append(tasks, item)
+// followConnectors brings what runs in line with the configuration. All that has to stop does so at the same time.
+func (c *crew) followConnectors(ctx context.Context, s *configs.State, dirty map[string]*dirt) {
+	var again, idle []work.Item
+	for item, one := range c.running {
+		d := dirty[item.Connector]
+		config, exists := s.Connector(item.Connector)
+		switch {
+		case d == nil || !exists:
+			// What runs of a connector that there is no longer is revoked by the rebalance.
+		case item.IsTask() && d.tasks:
+			idle = append(idle, item)
+		case item.IsTask():
+			one.setPaused(s.Target(item.Connector) != configs.Started)
+		case d.removed || d.set && !maps.Equal(one.config, config) || one.target != s.Target(item.Connector):
+			again = append(again, item)
 		}
 	}
-	work.Sort(tasks)
-	if d.tasks {
-		c.stop(tasks, false)
-		tasks = nil
+	c.stop(slices.Concat(again, idle), idle)
+	for _, item := range work.Sort(again) {
+		c.start(ctx, s, item)
 	}
-	for _, item := range tasks {
-		c.running[item].setPaused(s.Target(name) != configs.Started)
-	}
-	if d.restart != nil {
-		c.restartPlanned(ctx, s, *d.restart)
+	for _, name := range slices.Sorted(maps.Keys(dirty)) {
+		if _, exists := s.Connector(name); exists && dirty[name].restart != nil {
+			c.restartPlanned(ctx, s, *dirty[name].restart)
+		}
 	}
 }
 
@@ -242,7 +259,7 @@ func (c *crew) restartPlanned(ctx context.Context, s *configs.State, r configs.R
 		}
 	}
 	items = slices.DeleteFunc(items, func(item work.Item) bool { return c.running[item] == nil })
-	c.stop(items, false)
+	c.stop(items, nil)
 	for _, item := range items {
 		c.w.states.say(item, status.Restarting, "", "")
 		c.start(ctx, s, item)
@@ -268,7 +285,7 @@ func (c *crew) restart(ctx context.Context, item work.Item) error {
 	if c.running[item] == nil {
 		return nil // it is about to be started anyway, after the rebalance
 	}
-	c.stop([]work.Item{item}, false)
+	c.stop([]work.Item{item}, nil)
 	c.start(context.WithoutCancel(ctx), c.w.herder.Configs(), item)
 	return nil
 }
@@ -289,8 +306,9 @@ func (c *crew) start(ctx context.Context, s *configs.State, item work.Item) {
 	one.start(context.WithoutCancel(ctx), c.w)
 }
 
-// stop ends things, all at the same time, and forgets them. revoked says that this worker is no longer to have them, which their state will say then.
-func (c *crew) stop(items []work.Item, revoked bool) {
+// stop ends things, all at the same time, and forgets them. The state of those that are idle then, as nothing starts them here before the next rebalance,
+// is to say so.
+func (c *crew) stop(items, idle []work.Item) {
 	var ending []*instance
 	for _, item := range items {
 		if one := c.running[item]; one != nil {
@@ -302,18 +320,41 @@ func (c *crew) stop(items []work.Item, revoked bool) {
 	if len(ending) == 0 {
 		return
 	}
-	deadline, cancel := context.WithTimeout(context.Background(), c.w.config.Values.DurationMs("task.shutdown.graceful.timeout.ms"))
-	defer cancel()
-	for _, one := range ending {
-		inOrder := one.wait(deadline)
-		if !inOrder {
-			c.w.log.Warn("does not stop in time and is ended", zap.Stringer("item", one.item))
-		}
-		if revoked && inOrder && !one.failed() {
-			c.w.states.say(one.item, status.Unassigned, "", "")
-		}
-		if revoked {
-			c.w.metrics.forget(one.item)
+	inOrder := c.await(ending)
+	s := c.w.herder.Configs()
+	for _, item := range idle {
+		if one := inOrder[item]; one != nil && !one.failed() && configured(s, item) {
+			c.w.states.say(item, status.Unassigned, "", "")
 		}
 	}
+}
+
+// await returns which have ended by themselves. All others are ended at the same time.
+func (c *crew) await(ending []*instance) map[work.Item]*instance {
+	deadline, cancel := context.WithTimeout(context.Background(), c.w.config.Values.DurationMs("task.shutdown.graceful.timeout.ms"))
+	defer cancel()
+	inOrder := map[work.Item]*instance{}
+	var overdue []*instance
+	for _, one := range ending {
+		if one.ends(deadline) {
+			inOrder[one.item] = one
+			continue
+		}
+		c.w.log.Warn("does not stop in time and is ended", zap.Stringer("item", one.item))
+		one.abandon()
+		overdue = append(overdue, one)
+	}
+	for _, one := range overdue {
+		<-one.done
+	}
+	return inOrder
+}
+
+// configured says whether there is such a connector or task: of others the leader takes away what their states say.
+func configured(s *configs.State, item work.Item) bool {
+	_, ok := s.Connector(item.Connector)
+	if ok && item.IsTask() {
+		_, ok = s.TaskConfig(item)
+	}
+	return ok
 }

@@ -67,7 +67,7 @@ func (i *instance) keepRunning(ctx context.Context, w *Worker) {
 			return
 		}
 		i.mu.Lock()
-		i.err, i.steer = err, nil
+		i.err, i.steer, i.report = err, nil, nil
 		version := i.version
 		i.mu.Unlock()
 		w.logOf(i).Error("failed", zap.Stringer("item", i.item), zap.Error(err))
@@ -140,16 +140,19 @@ func (i *instance) stopped() bool {
 	}
 }
 
-// wait waits for the end until the deadline, and enforces it then. It returns whether it came by itself.
-func (i *instance) wait(deadline context.Context) bool {
+// ends waits for the end until the deadline, and returns whether it came.
+func (i *instance) ends(deadline context.Context) bool {
 	select {
 	case <-i.done:
 		return true
 	case <-deadline.Done():
 	}
-	i.abandon()
-	<-i.done
-	return false
+	select {
+	case <-i.done:
+		return true
+	default:
+		return false
+	}
 }
 
 func (i *instance) failed() bool {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/cauce-stream/cauce/services/connect/internal/member"
 	"github.com/cauce-stream/cauce/services/connect/internal/pipeline"
 	"github.com/cauce-stream/cauce/services/connect/internal/sinktask"
 	"github.com/cauce-stream/cauce/services/connect/internal/sourcetask"
@@ -73,13 +74,15 @@ func (m *metrics) forget(item work.Item) {
 	delete(m.states, item)
 }
 
-// rebalanced counts a rebalance.
-func (m *metrics) rebalanced(generation int32, leads bool) {
+// regrouped counts a rebalance, unless it was the end of the membership.
+func (m *metrics) regrouped(s member.Settlement) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.rebalances++
-	m.epoch, m.leads = float64(generation), 0
-	if leads {
+	if s.MemberID != "" {
+		m.rebalances++
+		m.epoch = float64(s.Generation)
+	}
+	if m.leads = 0; s.Leader {
 		m.leads = 1
 	}
 }

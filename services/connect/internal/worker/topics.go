@@ -46,7 +46,7 @@ type topics struct {
 	mu sync.Mutex
 	// live is set once the config topic has been read to its end: requests in it from before then are over.
 	live bool
-	// claimed says that this worker has ended the transactions of earlier leaders since it leads.
+	// claimed says that this worker has ended the transactions of earlier leaders since it leads, and has written nothing in vain since then.
 	claimed bool
 }
 
@@ -232,25 +232,17 @@ func (t *topics) catchUp(ctx context.Context, offset int64) error {
 }
 
 func (t *topics) followConfig(r topiclog.Record) {
-	change, err := t.w.herder.FollowConfig(r.Offset, string(r.Key), r.Value)
-	if err != nil {
-		t.w.log.Warn("reading the config topic", zap.Error(err))
-		return
-	}
 	t.mu.Lock()
 	live := t.live
 	t.mu.Unlock()
+	change, err := t.w.crew.read(r, live)
 	switch {
-	case change.Kind == configs.LevelSet:
-		if !live {
-			return
-		}
+	case err != nil:
+		t.w.log.Warn("reading the config topic", zap.Error(err))
+	case change.Kind == configs.LevelSet && live:
 		if _, err := t.w.levels.set(change.Logger, change.Level); err != nil {
 			t.w.log.Warn("a level of a logger that was set for all workers is not set here", zap.String("logger", change.Logger), zap.Error(err))
 		}
-	case change.Kind == configs.RestartAsked && !live:
-	default:
-		t.w.crew.changed(r.Offset, change)
 	}
 }
 
@@ -276,7 +268,14 @@ func (t *topics) writeConfigs(ctx context.Context, records []configs.Record) err
 		writer = t.configs.writer
 	}
 	if err := writer.Write(ctx, raw); err != nil {
+		if privileged {
+			t.mu.Lock()
+			t.claimed = false
+			t.mu.Unlock()
+		}
 		if errors.Is(err, topicwriter.ErrFenced) {
+			// Whoever has claimed the topic leads by now, or thinks so. The next round tells; until then this worker does not claim it back.
+			t.w.herder.SetPending()
 			t.w.member.Rejoin()
 		}
 		return err
