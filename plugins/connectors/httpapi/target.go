@@ -51,7 +51,26 @@ func parseTarget(text string, names ...string) (target, error) {
 	if err != nil {
 		return target{}, err
 	}
-	return t, checkURL(sample)
+	if err := checkURL(sample); err != nil {
+		return target{}, err
+	}
+	return t, t.checkPath()
+}
+
+// checkPath refuses a path that is not written as it goes over the wire: what values have of slashes would be taken for its own then.
+func (t target) checkPath() error {
+	full, err := t.expand(func(string) (string, error) { return "/", nil })
+	if err != nil {
+		return err
+	}
+	u, err := url.Parse(full)
+	if err != nil {
+		return err
+	}
+	if u.RawPath != "" && u.EscapedPath() != u.RawPath || u.RawPath == "" && !t.path.Fixed() {
+		return errors.New("its path has characters that have to be percent-encoded, as spaces and all that are not ASCII have")
+	}
+	return nil
 }
 
 func (t target) has(name string) bool { return t.path.Has(name) || t.query.Has(name) }
