@@ -80,6 +80,10 @@ bench: ## Run the benchmarks that match BENCH
 conformance: build ## Run unmodified clients and Kafka's own tools against a node
 	cd tests && go test -count=1 -timeout 40m -tags conformance ./conformance/...
 
+.PHONY: connect-conformance
+connect-conformance: build ## Run Kafka's Connect workers and Cauce's against each other, on Cauce, in each way that they share work
+	cd tests && go test -count=1 -timeout 20m -tags conformance ./conformance/connect -all
+
 .PHONY: e2e
 e2e: e2e-programs ## Run the programs against each other as processes and, where an engine answers, in containers
 	@if docker version >/dev/null 2>&1; then $(MAKE) compose-e2e; else echo 'no Docker engine answers: "make compose-e2e" installs one'; fi

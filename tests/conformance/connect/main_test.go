@@ -6,6 +6,7 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/hex"
+	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -17,6 +18,8 @@ import (
 // root is the project's folder as seen from this package.
 const root = "../../.."
 
+var all = flag.Bool("all", false, "run each way in which workers share work, which takes two minutes more")
+
 // under is the broker under test; run tells this run's names from those of others on the same broker.
 var (
 	under *server.Server
@@ -24,6 +27,7 @@ var (
 )
 
 func TestMain(m *testing.M) {
+	flag.Parse()
 	code, err := runAll(m)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "connect:", err)

@@ -40,6 +40,18 @@ func TestREST(t *testing.T) {
 	}
 }
 
+// TestPartsOfREST asks for what workers are told not to serve.
+func TestPartsOfREST(t *testing.T) {
+	p := &pair{T: t, used: map[*difference]bool{}}
+	set := []string{"topic.tracking.enable=false", "admin.listeners="}
+	p.theirs, p.ours = start(t, jvm, "parts-jvm", set...), start(t, ours, "parts-cauce", set...)
+	for _, request := range [][2]string{
+		{"GET", "/connectors/nothing/topics"}, {"PUT", "/connectors/nothing/topics/reset"}, {"GET", "/admin/loggers"}, {"GET", "/admin/loggers/root"}, {"GET", "/connectors"}, {"GET", "/health"},
+	} {
+		p.do(request[0], request[1], "")
+	}
+}
+
 // script is what both are sent. $lines, $other and $out are files, $source and $sink classes of connectors.
 type script struct {
 	*pair

@@ -16,19 +16,33 @@ const atOnce = "scheduled.rebalance.max.delay.ms=0"
 const exactlyOnce = "exactly.once.source.support=enabled"
 
 // TestKafkaWorkers has two workers of Apache Kafka share connectors on the broker under test, and one of them go on alone.
-func TestKafkaWorkers(t *testing.T) { share(t, "kafka", jvm, jvm, atOnce) }
+func TestKafkaWorkers(t *testing.T) {
+	more(t, "AtLeastOnce", func(t *testing.T) { share(t, "kafka", jvm, jvm, atOnce) })
+	t.Run("ExactlyOnce", func(t *testing.T) { share(t, "kafka-eos", jvm, jvm, atOnce, exactlyOnce) })
+}
 
-// TestKafkaWorkersExactlyOnce has their sources write in transactions.
-func TestKafkaWorkersExactlyOnce(t *testing.T) {
-	share(t, "kafka-eos", jvm, jvm, atOnce, exactlyOnce)
+// TestCauceWorkers does the same with two workers of ours.
+func TestCauceWorkers(t *testing.T) {
+	t.Run("AtLeastOnce", func(t *testing.T) { share(t, "cauce", ours, ours, atOnce) })
+	t.Run("ExactlyOnce", func(t *testing.T) { share(t, "cauce-eos", ours, ours, atOnce, exactlyOnce) })
 }
 
 // TestMixedGroup has a worker of Kafka's and one of ours share connectors in one group, each as the leader, which the other sends signed requests to.
 func TestMixedGroup(t *testing.T) {
 	t.Run("KafkaLeads", func(t *testing.T) { share(t, "mixed-kafka", jvm, ours, atOnce) })
-	t.Run("CauceLeads", func(t *testing.T) { share(t, "mixed-cauce", ours, jvm, atOnce) })
-	t.Run("KafkaLeadsExactlyOnce", func(t *testing.T) { share(t, "mixed-kafka-eos", jvm, ours, atOnce, exactlyOnce) })
 	t.Run("CauceLeadsExactlyOnce", func(t *testing.T) { share(t, "mixed-cauce-eos", ours, jvm, atOnce, exactlyOnce) })
+	more(t, "CauceLeads", func(t *testing.T) { share(t, "mixed-cauce", ours, jvm, atOnce) })
+	more(t, "KafkaLeadsExactlyOnce", func(t *testing.T) { share(t, "mixed-kafka-eos", jvm, ours, atOnce, exactlyOnce) })
+}
+
+// more is a part that is run with -all only.
+func more(t *testing.T, name string, f func(*testing.T)) {
+	t.Run(name, func(t *testing.T) {
+		if !*all {
+			t.Skip("run with -all")
+		}
+		f(t)
+	})
 }
 
 // share starts a worker, which leads, and another, has them share the work, answer for each other, and the second end: no line is lost, and none moved twice.
