@@ -2,6 +2,7 @@ package worker
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -122,6 +123,12 @@ func (b *board) run(ctx context.Context) error {
 }
 
 func (b *board) write(ctx context.Context, notes []note) error {
+	if slices.ContainsFunc(notes, func(n note) bool { return n.safe }) {
+		// A worker that has stood still does not know yet who runs its tasks now, and would call them failed.
+		if err := b.w.topics.status.reader.ReadToEnd(ctx); err != nil {
+			return err
+		}
+	}
 	var records []topicwriter.Record
 	for _, n := range notes {
 		if !n.safe || b.w.herder.MayWriteStatus(n.item, n.state) {
