@@ -50,7 +50,7 @@ func startStage(t *testing.T, flags ...string) *stage {
 	c, err := localcluster.Up(t.Context(), t.TempDir(), append([]string{"--network", "loopback", "--base-port", strconv.Itoa(testport.Range(t, 40)),
 		"--controllers", "1", "--brokers", "3", "--groupcoords", "2", "--txncoords", "1", "--connects", "3",
 		"--set", "replica.lag.time.max.ms=3000", "--set", "broker.session.timeout.ms=4000", "--set", "min.insync.replicas=2", "--set", "group.min.session.timeout.ms=1000",
-		"--set", "connect.session.timeout.ms=4000", "--set", "connect.heartbeat.interval.ms=500", "--set", "connect.scheduled.rebalance.max.delay.ms=1500",
+		"--set", fmt.Sprint("connect.session.timeout.ms=", session.Milliseconds()), "--set", "connect.heartbeat.interval.ms=500", "--set", fmt.Sprint("connect.scheduled.rebalance.max.delay.ms=", delay.Milliseconds()),
 		"--set", "connect.offset.flush.interval.ms=500", "--set", "connect.plugin.path=" + strings.Join(pluginPath(t), ","),
 		"--set", "connect.consumer.session.timeout.ms=6000", "--set", "connect.consumer.heartbeat.interval.ms=500"}, flags...)...)
 	if err != nil {

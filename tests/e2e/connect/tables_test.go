@@ -87,7 +87,7 @@ func runTables(t *testing.T, seed uint64, exactlyOnce bool) {
 	background.Go(func() { p.write(ctx, writer) })
 	m := &mender{stage: s}
 	background.Go(func() { m.run(ctx) })
-	f := &breaker{stage: s, database: database, random: random}
+	f := &breaker{stage: s, database: database, random: random, freezes: exactlyOnce}
 	f.run(*faults)
 	stopWriting := time.Now()
 	p.calm.Store(true)
