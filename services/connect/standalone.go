@@ -44,6 +44,7 @@ func RunStandalone(ctx context.Context, c Standalone, d Deps, ready func(url str
 	if err != nil {
 		return fmt.Errorf("connect: %w", err)
 	}
+	told := ctx
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	var made error
@@ -56,5 +57,8 @@ func RunStandalone(ctx context.Context, c Standalone, d Deps, ready func(url str
 		}
 		ready(w.URL())
 	})
+	if told.Err() != nil {
+		made = nil // the end came while connectors were made
+	}
 	return errors.Join(made, err)
 }

@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 
@@ -24,8 +25,8 @@ type Log struct {
 
 	mu     sync.Mutex
 	next   int64
-	order  []string // keys in the order in which they came up
-	newest map[string][]byte
+	order  []string          // keys in the order in which they came up
+	newest map[string][]byte // by key, without tombstones
 }
 
 // entry is a record in the file.
@@ -59,12 +60,27 @@ func Open(file string, visit func(topiclog.Record)) (*Log, error) {
 
 // add takes a record up and shows it. mu is held, or nobody else knows the log.
 func (l *Log) add(key, value []byte) {
-	if _, known := l.newest[string(key)]; !known {
-		l.order = append(l.order, string(key))
+	if l.file != "" {
+		l.keep(string(key), value)
 	}
-	l.newest[string(key)] = value
 	l.visit(topiclog.Record{Offset: l.next, TimestampMs: time.Now().UnixMilli(), Key: key, Value: value})
 	l.next++
+}
+
+// keep holds the newest value of a key for the file, until there is a tombstone.
+func (l *Log) keep(key string, value []byte) {
+	_, known := l.newest[key]
+	switch {
+	case value == nil && known:
+		delete(l.newest, key)
+		l.order = slices.DeleteFunc(l.order, func(k string) bool { return k == key })
+		return
+	case value == nil:
+		return
+	case !known:
+		l.order = append(l.order, key)
+	}
+	l.newest[key] = value
 }
 
 // Write appends records. With a file they are in it when Write returns.
@@ -84,9 +100,7 @@ func (l *Log) Write(_ context.Context, records []topicwriter.Record) error {
 func (l *Log) save() error {
 	entries := []entry{}
 	for _, key := range l.order {
-		if value := l.newest[key]; value != nil {
-			entries = append(entries, entry{key, value})
-		}
+		entries = append(entries, entry{key, l.newest[key]})
 	}
 	text, err := json.Marshal(entries)
 	if err != nil {

@@ -53,3 +53,25 @@ func TestTheFileKeepsTheNewestOfEachKey(t *testing.T) {
 		t.Error("a file of Kafka's own is taken")
 	}
 }
+
+// TestWhatIsHeldOfTombstones is nothing, and nothing at all without a file.
+func TestWhatIsHeldOfTombstones(t *testing.T) {
+	for _, file := range []string{"", filepath.Join(t.TempDir(), "offsets")} {
+		l, err := Open(file, func(topiclog.Record) {})
+		if err != nil {
+			t.Fatal(err)
+		}
+		a, b := []byte("a"), []byte("b")
+		for _, records := range [][]topicwriter.Record{{{Key: a, Value: a}, {Key: b, Value: b}}, {{Key: a}, {Key: []byte("never")}}, {{Key: a, Value: b}}, {{Key: b}, {Key: a}}} {
+			if err := l.Write(t.Context(), records); err != nil {
+				t.Fatal(err)
+			}
+			if file == "" && len(l.order)+len(l.newest) > 0 {
+				t.Error("records are held for no file")
+			}
+		}
+		if len(l.order)+len(l.newest) > 0 {
+			t.Errorf("held: %v, %v", l.order, l.newest)
+		}
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"strconv"
 	"strings"
 	"time"
@@ -185,7 +186,7 @@ func (w *Worker) putTasks(ctx context.Context, connector string, tasks []configs
 	err := w.herder.PutTasks(ctx, connector, tasks)
 	var elsewhere *herder.Elsewhere
 	if errors.As(err, &elsewhere) {
-		return w.askLeader(ctx, "POST", elsewhere.URL, "/connectors/"+connector+"/tasks", tasks)
+		return w.askLeader(ctx, http.MethodPost, elsewhere.URL, connector, "tasks", tasks)
 	}
 	return err
 }

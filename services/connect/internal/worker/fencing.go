@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -27,7 +28,7 @@ func (w *Worker) awaitFencing(ctx context.Context, i *instance) error {
 		err := w.herder.Fence(ctx, i.item.Connector)
 		var elsewhere *herder.Elsewhere
 		if errors.As(err, &elsewhere) {
-			err = w.askLeader(ctx, "PUT", elsewhere.URL, "/connectors/"+i.item.Connector+"/fence", struct{}{})
+			err = w.askLeader(ctx, http.MethodPut, elsewhere.URL, i.item.Connector, "fence", struct{}{})
 		}
 		if err == nil {
 			return w.stillCurrent(i)
@@ -35,7 +36,7 @@ func (w *Worker) awaitFencing(ctx context.Context, i *instance) error {
 		w.log.Sugar().Warnf("earlier tasks of connector %s are not fenced yet: %v", i.item.Connector, err)
 		pause(ctx, retryBackoff)
 	}
-	return ctx.Err()
+	return errors.Join(ctx.Err(), w.stillCurrent(i))
 }
 
 // fence ends the producers of a source's earlier tasks: whoever asks for a producer id with a transactional id has that of earlier ones end.

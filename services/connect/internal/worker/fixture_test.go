@@ -99,6 +99,7 @@ func (o *obedientTask) Stop() error {
 // fixture is brokers, and a folder for plugins and what they do.
 type fixture struct {
 	t       *testing.T
+	cluster *kfake.Cluster
 	brokers []string
 	folder  string
 }
@@ -110,7 +111,7 @@ func newFixture(t *testing.T) *fixture {
 		t.Fatal(err)
 	}
 	t.Cleanup(cluster.Close)
-	f := &fixture{t: t, brokers: cluster.ListenAddrs(), folder: t.TempDir()}
+	f := &fixture{t: t, cluster: cluster, brokers: cluster.ListenAddrs(), folder: t.TempDir()}
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)

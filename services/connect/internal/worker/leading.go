@@ -20,10 +20,8 @@ func (w *Worker) lead(ctx context.Context) error {
 	tick := time.NewTicker(dutyInterval)
 	defer tick.Stop()
 	for {
-		rebalanced := false
 		select {
 		case <-w.leading:
-			rebalanced = true
 		case <-tick.C:
 		case <-ctx.Done():
 			return nil
@@ -31,13 +29,13 @@ func (w *Worker) lead(ctx context.Context) error {
 		if g := w.herder.Group(); !g.Leader || g.Pending {
 			continue
 		}
-		if err := w.duties(ctx, rebalanced); err != nil && ctx.Err() == nil {
+		if err := w.duties(ctx); err != nil && ctx.Err() == nil {
 			w.log.Warn("a leader's duty cannot be done yet", zap.Error(err))
 		}
 	}
 }
 
-func (w *Worker) duties(ctx context.Context, rebalanced bool) error {
+func (w *Worker) duties(ctx context.Context) error {
 	var err error
 	if w.signed() {
 		v := w.config.Values
@@ -46,12 +44,15 @@ func (w *Worker) duties(ctx context.Context, rebalanced bool) error {
 			return newKey(algorithm, v.Int("inter.worker.key.size"))
 		})
 	}
-	if rebalanced {
-		err = errors.Join(err, w.herder.Sweep(ctx))
-	}
+	// Not only after a rebalance: what a worker had to say of something that is gone may have come later than that.
+	return errors.Join(unlessRegrouped(err), unlessRegrouped(w.herder.Sweep(ctx)))
+}
+
+// unlessRegrouped drops the error of what was not done as the group has changed meanwhile.
+func unlessRegrouped(err error) error {
 	var elsewhere *herder.Elsewhere
 	if errors.As(err, &elsewhere) || errors.Is(err, herder.ErrConflict) {
-		return nil // the group has changed meanwhile
+		return nil
 	}
 	return err
 }

@@ -34,6 +34,10 @@ func (w *Worker) herderDeps() herder.Deps {
 
 // offsets are where a connector stands: a source's in the offset topic, a sink's as its consumer group has committed them.
 func (w *Worker) offsets(ctx context.Context, name string, c configs.Config) ([]offsets.Entry, error) {
+	c, err := w.plugins.resolve(c)
+	if err != nil {
+		return nil, err
+	}
 	connector, err := w.plugins.connector(ctx, c)
 	if err != nil {
 		return nil, err

@@ -18,8 +18,8 @@ import (
 // maxRefusal bounds what is read of another worker's words of why not.
 const maxRefusal = 8 << 10
 
-// askLeader sends the leader a request that is for workers to make, signed with the group's key. A name in the path is escaped here.
-func (w *Worker) askLeader(ctx context.Context, method, leader, path string, body any) error {
+// askLeader sends the leader a request about a connector that is for workers to make, signed with the group's key.
+func (w *Worker) askLeader(ctx context.Context, method, leader, connector, what string, body any) error {
 	text, err := json.Marshal(body)
 	if err != nil {
 		return err
@@ -28,7 +28,7 @@ func (w *Worker) askLeader(ctx context.Context, method, leader, path string, bod
 	if err != nil {
 		return fmt.Errorf("the leader's address: %w", err)
 	}
-	u.Path = path
+	u.Path, u.RawPath = "/connectors/"+connector+"/"+what, "/connectors/"+url.PathEscape(connector)+"/"+what
 	ctx, cancel := context.WithTimeout(ctx, settleTimeout+answerMargin)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, method, u.String(), bytes.NewReader(text))

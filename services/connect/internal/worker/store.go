@@ -19,7 +19,8 @@ import (
 // store is a topic of sources' offsets, and what it says.
 type store struct {
 	topic
-	log *zap.Logger
+	log  *zap.Logger
+	read bool // its reader has begun; guarded by stores.mu
 
 	mu    sync.Mutex
 	table *offsets.Table
@@ -188,20 +189,21 @@ func (s *stores) of(ctx context.Context, c configs.Config) (kept, error) {
 	return k, nil
 }
 
+// open returns the store of a topic, which is made if it is not there, or not any more. Nobody else waits for that.
 func (s *stores) open(ctx context.Context, name string) (*store, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if one := s.own[name]; one != nil {
-		return one, nil
-	}
-	if s.ctx == nil || s.ctx.Err() != nil {
-		return nil, context.Canceled
-	}
-	one := s.w.newStore(name, s.options)
+	one := s.named(name)
 	if err := topiclog.Ensure(ctx, one.deps, s.w.config.Values.List("bootstrap.servers"), one.want, retryBackoff); err != nil {
 		return nil, err
 	}
-	s.own[name] = one
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.ctx == nil || s.ctx.Err() != nil {
+		return nil, context.Canceled
+	}
+	if one.read {
+		return one, nil
+	}
+	one.read = true
 	s.busy.Add(1)
 	go func() {
 		defer s.busy.Done()
@@ -210,6 +212,18 @@ func (s *stores) open(ctx context.Context, name string) (*store, error) {
 		}
 	}()
 	return one, nil
+}
+
+// named is the one store that there is of a topic.
+func (s *stores) named(name string) *store {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	one := s.own[name]
+	if one == nil {
+		one = s.w.newStore(name, s.options)
+		s.own[name] = one
+	}
+	return one
 }
 
 // wait returns when the readers have ended.

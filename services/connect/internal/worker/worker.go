@@ -101,7 +101,7 @@ func New(c Config, d Deps) (*Worker, error) {
 	}
 	version, ok := protocol.VersionOf(protocolNames[v.String("connect.protocol")])
 	if !ok {
-		return nil, fmt.Errorf("connect.protocol=%s is unknown", v.String("connect.protocol"))
+		return nil, errors.Join(fmt.Errorf("connect.protocol=%s is unknown", v.String("connect.protocol")), w.Close())
 	}
 	if err := w.listen(); err != nil {
 		return nil, errors.Join(err, w.Close())
@@ -222,7 +222,14 @@ func (w *Worker) Run(ctx context.Context, ready func()) (err error) {
 
 // begin starts what the worker needs, when it is time to. A worker on demand is ready before that.
 func (w *Worker) begin(ctx context.Context, ready func()) error {
-	for w.learnCluster(ctx) != nil && ctx.Err() == nil {
+	for failures := 0; ctx.Err() == nil; failures++ {
+		err := w.learnCluster(ctx)
+		if err == nil {
+			break
+		}
+		if failures&(failures-1) == 0 { // the 1st, 2nd, 4th, 8th …
+			w.log.Warn("cannot tell which cluster this is yet", zap.Strings("bootstrap.servers", w.config.Values.List("bootstrap.servers")), zap.Error(err))
+		}
 		pause(ctx, retryBackoff)
 	}
 	if w.config.OnDemand {
