@@ -66,6 +66,7 @@ func TestStack(t *testing.T) {
 	t.Run("every alert is understood, and none fires", alerts)
 	t.Run("an order of the demo is one trace from row to row", demo)
 	t.Run("every query of every panel has data", panels)
+	t.Run("orders of the demo outlast workers and their database", demoFaults)
 	t.Run("the demo is taken away", endDemo)
 	t.Run("every alert fires for its fault", func(t *testing.T) {
 		if output, err := run(t.Context(), cacheDir(t)+"/prometheus/usr/bin/promtool", "test", "rules", root+"/deploy/prometheus/rules_test.yaml"); err != nil {
