@@ -14,6 +14,7 @@ import (
 	"regexp"
 	"slices"
 	"strconv"
+	"strings"
 	"syscall"
 	"time"
 
@@ -37,8 +38,8 @@ const (
 	groupCoordinator = "coordinator of groups"
 	txnCoordinator   = "coordinator of transactions"
 	theDatabase      = "database"
-	// both is a broker and, while producers wait for another leader, the worker of a source.
-	both = "broker, then the worker of a source"
+	// both is a broker or the database and, while tasks wait for another leader or for it, a worker that has some.
+	both = "worker whose tasks wait"
 	// frozenWorker stands still for longer than its session, and does not know then that others run its tasks.
 	frozenWorker = "worker that stands still"
 )
@@ -118,28 +119,43 @@ func (b *breaker) kill(victim string, down time.Duration) (what string, err erro
 	return fmt.Sprintf("%s %d", victim, node.ID), b.cluster.On(ctx, end, node.ID)
 }
 
-// killBoth kills a broker, and the worker of a source some time later.
-func (b *breaker) killBoth(down time.Duration) (string, error) {
+// killBoth kills a broker or the database, and the worker of a source or a sink some time later.
+func (b *breaker) killBoth(down time.Duration) (what string, err error) {
 	ctx := b.Context()
 	brokers := b.nodes("broker")
-	nodes := []int32{brokers[b.random.IntN(len(brokers))].ID}
-	source := []string{"events", "items"}[b.random.IntN(2)]
-	var is status
-	if err := b.ask(ctx, http.MethodGet, "/connectors/"+source+"/status", nil, &is); err != nil {
-		b.Logf("nobody says who runs %s: %v", source, err)
+	nodes, connector := []int32{brokers[b.random.IntN(len(brokers))].ID}, []string{"events", "items"}[b.random.IntN(2)]
+	what = fmt.Sprintf("broker %d", nodes[0])
+	if b.random.IntN(2) == 0 {
+		nodes, connector, what = nil, []string{"event-sink", "item-sink"}[b.random.IntN(2)], theDatabase
 	}
+	var is status
+	if err := b.ask(ctx, http.MethodGet, "/connectors/"+connector+"/status", nil, &is); err != nil {
+		b.Logf("nobody says who runs %s: %v", connector, err)
+	}
+	if nodes == nil {
+		err = b.database.Kill()
+	} else {
+		err = b.cluster.On(ctx, "kill", nodes...)
+	}
+	if err != nil {
+		return "", err
+	}
+	pause(ctx, down/2)
 	for id, url := range b.rest {
 		if len(is.Tasks) > 0 && url == "http://"+is.Tasks[0].WorkerID {
+			what += fmt.Sprintf(", then the worker %d of %s", id, connector)
 			nodes = append(nodes, id)
+			err = b.cluster.On(ctx, "kill", id)
 		}
 	}
-	for _, id := range nodes {
-		if err := b.cluster.On(ctx, "kill", id); err != nil {
-			return "", err
-		}
-		pause(ctx, down/2)
+	pause(ctx, down/2)
+	if len(nodes) > 0 {
+		err = errors.Join(err, b.cluster.On(ctx, "start", nodes...))
 	}
-	return fmt.Sprintf("%s: %v", both, nodes), b.cluster.On(ctx, "start", nodes...)
+	if strings.HasPrefix(what, theDatabase) {
+		err = errors.Join(err, b.database.Start(ctx))
+	}
+	return what, err
 }
 
 // killTask kills a process that a worker has started: that of a task, seldom the one that answers for a program's connectors.
