@@ -11,6 +11,7 @@ import (
 	"github.com/cauce-stream/cauce/libs/plugin"
 	"github.com/cauce-stream/cauce/libs/plugin/configdef"
 	"github.com/cauce-stream/cauce/libs/plugin/data"
+	"github.com/cauce-stream/cauce/plugins/connectors/internal/backoff"
 )
 
 // place is the partition of the source.
@@ -151,18 +152,7 @@ func (t *sourceTask) turn() {
 
 // wait waits until the next request is due.
 func (t *sourceTask) wait(ctx context.Context) error {
-	left := max(time.Until(t.due), t.retries.Left(time.Now()))
-	if left <= 0 {
-		return nil
-	}
-	timer := time.NewTimer(left)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
+	return backoff.Rest(ctx, max(time.Until(t.due), t.retries.Left(time.Now())))
 }
 
 // ask sends the request that is next, and reads its answer.

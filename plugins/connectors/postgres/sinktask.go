@@ -11,6 +11,7 @@ import (
 
 	"github.com/cauce-stream/cauce/libs/plugin"
 	"github.com/cauce-stream/cauce/libs/plugin/configdef"
+	"github.com/cauce-stream/cauce/plugins/connectors/internal/backoff"
 	"github.com/cauce-stream/cauce/plugins/connectors/postgres/internal/database"
 	"github.com/cauce-stream/cauce/plugins/connectors/postgres/internal/plan"
 )
@@ -68,7 +69,7 @@ func (t *sinkTask) Put(ctx context.Context, records []plugin.SinkRecord) error {
 	if len(records) == 0 {
 		return nil
 	}
-	if err := wait(ctx, time.Until(t.next)); err != nil {
+	if err := backoff.Rest(ctx, time.Until(t.next)); err != nil {
 		return err
 	}
 	err := t.write(ctx, records)

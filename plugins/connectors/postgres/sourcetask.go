@@ -11,6 +11,7 @@ import (
 
 	"github.com/cauce-stream/cauce/libs/plugin"
 	"github.com/cauce-stream/cauce/libs/plugin/configdef"
+	"github.com/cauce-stream/cauce/plugins/connectors/internal/backoff"
 	"github.com/cauce-stream/cauce/plugins/connectors/postgres/internal/column"
 	"github.com/cauce-stream/cauce/plugins/connectors/postgres/internal/database"
 	"github.com/cauce-stream/cauce/plugins/connectors/postgres/internal/ident"
@@ -161,7 +162,7 @@ func (t *sourceTask) Poll(ctx context.Context) ([]plugin.SourceRecord, error) {
 func (t *sourceTask) read(ctx context.Context) ([]plugin.SourceRecord, error) {
 	one := t.tables[t.turn]
 	if t.rows == nil {
-		if err := wait(ctx, max(time.Until(one.due), t.backoff)); err != nil {
+		if err := backoff.Rest(ctx, max(time.Until(one.due), t.backoff)); err != nil {
 			return nil, err
 		}
 		var err error
@@ -237,18 +238,4 @@ func (t *sourceTask) drop() {
 func (t *sourceTask) Stop() error {
 	t.drop()
 	return nil
-}
-
-func wait(ctx context.Context, d time.Duration) error {
-	if d <= 0 {
-		return ctx.Err()
-	}
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }

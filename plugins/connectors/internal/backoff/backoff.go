@@ -50,11 +50,15 @@ func (b *Backoff) Left(now time.Time) time.Duration {
 
 // Wait waits until the next try is due, but no longer than most. The error is that of ctx, when it ends first.
 func (b *Backoff) Wait(ctx context.Context, most time.Duration) error {
-	left := min(b.Left(time.Now()), most)
-	if left <= 0 {
-		return nil
+	return Rest(ctx, min(b.Left(time.Now()), most))
+}
+
+// Rest waits for d, which may be negative. The error is that of ctx, when it has ended.
+func Rest(ctx context.Context, d time.Duration) error {
+	if d <= 0 {
+		return ctx.Err()
 	}
-	timer := time.NewTimer(left)
+	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
 	case <-timer.C:
