@@ -127,12 +127,16 @@ func durations(options func(time.Duration) []kgo.Opt) reader {
 }
 
 func number(least, most int64, option func(int64) kgo.Opt) reader {
+	return numbers(least, most, func(n int64) []kgo.Opt { return []kgo.Opt{option(n)} })
+}
+
+func numbers(least, most int64, options func(int64) []kgo.Opt) reader {
 	return func(_ Properties, value string) ([]kgo.Opt, error) {
 		n, err := strconv.ParseInt(value, 10, 64)
 		if err != nil || n < least || n > most {
 			return nil, fmt.Errorf("not a number between %d and %d", least, most)
 		}
-		return []kgo.Opt{option(n)}, nil
+		return options(n), nil
 	}
 }
 

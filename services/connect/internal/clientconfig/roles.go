@@ -20,8 +20,11 @@ var producer = map[string]reader{
 		"snappy": kgo.ProducerBatchCompression(kgo.SnappyCompression()), "lz4": kgo.ProducerBatchCompression(kgo.Lz4Compression()),
 		"zstd": kgo.ProducerBatchCompression(kgo.ZstdCompression()),
 	}),
-	"max.request.size": number(1, math.MaxInt32, func(n int64) kgo.Opt { return kgo.ProducerBatchMaxBytes(int32(n)) }),
-	"buffer.memory":    number(1, math.MaxInt64, func(n int64) kgo.Opt { return kgo.MaxBufferedBytes(int(n)) }),
+	"max.request.size": numbers(1, math.MaxInt32, func(n int64) []kgo.Opt {
+		n = min(n, maxBatchBytes)
+		return []kgo.Opt{kgo.ProducerBatchMaxBytes(int32(n)), kgo.BrokerMaxWriteBytes(int32(max(n, maxRequestBytes)))}
+	}),
+	"buffer.memory": number(1, math.MaxInt64, func(n int64) kgo.Opt { return kgo.MaxBufferedBytes(int(n)) }),
 	"max.in.flight.requests.per.connection": number(1, math.MaxInt32, func(n int64) kgo.Opt {
 		return kgo.MaxProduceRequestsInflightPerBroker(int(n))
 	}),
@@ -37,6 +40,11 @@ const (
 	maxLinger = time.Minute
 	// minRequestTimeout is the least that it takes.
 	minRequestTimeout = 100 * time.Millisecond
+	// minFetchWait is the least that it takes.
+	minFetchWait = 10 * time.Millisecond
+	// maxRequestBytes is how large requests and answers may be if nothing says otherwise, maxBatchBytes the most that the client takes for a batch or an
+	// answer.
+	maxRequestBytes, maxBatchBytes = 100 << 20, 1 << 30
 )
 
 // consumer are the properties of consumers alone.
@@ -49,10 +57,13 @@ var consumer = map[string]reader{
 	"isolation.level": choice(map[string]kgo.Opt{
 		"read_committed": kgo.FetchIsolationLevel(kgo.ReadCommitted()), "read_uncommitted": kgo.FetchIsolationLevel(kgo.ReadUncommitted()),
 	}),
-	"fetch.min.bytes":           number(1, math.MaxInt32, func(n int64) kgo.Opt { return kgo.FetchMinBytes(int32(n)) }),
-	"fetch.max.bytes":           number(1, math.MaxInt32, func(n int64) kgo.Opt { return kgo.FetchMaxBytes(int32(n)) }),
+	"fetch.min.bytes": number(1, math.MaxInt32, func(n int64) kgo.Opt { return kgo.FetchMinBytes(int32(n)) }),
+	"fetch.max.bytes": numbers(1, math.MaxInt32, func(n int64) []kgo.Opt {
+		n = min(n, maxBatchBytes)
+		return []kgo.Opt{kgo.FetchMaxBytes(int32(n)), kgo.BrokerMaxReadBytes(int32(max(n, maxRequestBytes)))}
+	}),
 	"max.partition.fetch.bytes": number(1, math.MaxInt32, func(n int64) kgo.Opt { return kgo.FetchMaxPartitionBytes(int32(n)) }),
-	"fetch.max.wait.ms":         millis(func(d time.Duration) kgo.Opt { return kgo.FetchMaxWait(d) }),
+	"fetch.max.wait.ms":         millis(func(d time.Duration) kgo.Opt { return kgo.FetchMaxWait(max(d, minFetchWait)) }),
 	"session.timeout.ms":        millis(func(d time.Duration) kgo.Opt { return kgo.SessionTimeout(d) }),
 	"heartbeat.interval.ms":     millis(func(d time.Duration) kgo.Opt { return kgo.HeartbeatInterval(d) }),
 	"max.poll.interval.ms":      millis(func(d time.Duration) kgo.Opt { return kgo.RebalanceTimeout(d) }),

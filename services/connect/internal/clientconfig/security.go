@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"regexp"
 	"strings"
 
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -102,13 +101,11 @@ func (p Properties) tls() (*tls.Config, error) {
 	return c, nil
 }
 
-var jaasOption = regexp.MustCompile(`(\w+)\s*=\s*"((?:[^"\\]|\\.)*)"`)
-
 // sasl is the mechanism that sasl.mechanism names, for the user of sasl.jaas.config.
 func (p Properties) sasl() (kgo.Opt, error) {
-	options := map[string]string{}
-	for _, match := range jaasOption.FindAllStringSubmatch(p["sasl.jaas.config"], -1) {
-		options[match[1]] = strings.NewReplacer(`\"`, `"`, `\\`, `\`).Replace(match[2])
+	options, err := jaas(p["sasl.jaas.config"])
+	if err != nil {
+		return nil, fmt.Errorf("sasl.jaas.config: %w", err)
 	}
 	user, password := options["username"], options["password"]
 	if user == "" {
