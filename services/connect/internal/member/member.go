@@ -96,6 +96,8 @@ type Member struct {
 	running map[work.Item]bool
 	// contact is when the coordinator was last heard of.
 	contact time.Time
+	// confirmed says that a heartbeat has been taken since the member joined. Until then an answer may have lain there while the process stood still.
+	confirmed bool
 }
 
 const noGeneration = -1
@@ -142,6 +144,9 @@ func (m *Member) recover(ctx context.Context, err error) error {
 		return nil
 	case errors.Is(err, kerr.UnknownMemberID), errors.Is(err, kerr.IllegalGeneration):
 		m.deps.Log.Info("the group does not know this worker any more", zap.Error(err))
+		if !m.confirmed && errors.Is(err, kerr.UnknownMemberID) {
+			m.contact = time.Now().Add(-m.config.SessionTimeout) // its session has ended since the coordinator answered
+		}
 		m.id, m.generation, pause = "", noGeneration, 0
 	case errors.Is(err, errBehind):
 		m.deps.Log.Warn("leaving the group for a while", zap.Duration("pause", m.config.UnsyncBackoff), zap.Error(err))

@@ -84,7 +84,7 @@ func (m *Member) join(ctx context.Context) (*kmsg.JoinGroupResponse, error) {
 	if err := kerr.ErrorForCode(resp.ErrorCode); err != nil {
 		return nil, fmt.Errorf("join: %w", err)
 	}
-	m.contact = time.Now()
+	m.contact, m.confirmed = time.Now(), false
 	m.id, m.generation = resp.MemberID, resp.Generation
 	if resp.Protocol == nil {
 		return nil, fmt.Errorf("join: %w: the group has no protocol", kerr.InconsistentGroupProtocol)
@@ -154,7 +154,7 @@ func (m *Member) heartbeat(ctx context.Context) error {
 	if err := kerr.ErrorForCode(answer.(*kmsg.HeartbeatResponse).ErrorCode); err != nil {
 		return fmt.Errorf("heartbeat: %w", err)
 	}
-	m.contact = sent
+	m.contact, m.confirmed = sent, true
 	return nil
 }
 
