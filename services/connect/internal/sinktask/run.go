@@ -25,8 +25,9 @@ const (
 	defaultRebalanceTimeout = 5 * time.Minute
 	// lastCommitTimeout bounds the commit of partitions that are given up, and what is written to the dead letter queue by a task that fails.
 	lastCommitTimeout = 30 * time.Second
-	// leaveTimeout is how long a task waits for the coordinator to hear that it leaves the group, which would notice by itself, too.
-	leaveTimeout = time.Second
+	// leaveTimeout is how long a task waits for the coordinator to hear that it leaves the group, which would notice by itself, too, but after 45 s. A
+	// broker hears it once it has answered a join under way, which it holds for the 3 s of group.initial.rebalance.delay.ms when a group is new.
+	leaveTimeout = 4 * time.Second
 )
 
 // run is what a task works with. All but what mu guards is touched by the task's goroutine while it does not wait, and by the client's callbacks

@@ -170,7 +170,7 @@ func (r *Reader) move(partition int32, to int64) {
 	r.moved = make(chan struct{})
 }
 
-// ReadToEnd returns once all that was in the topic when it was called has been visited. Run has to run.
+// ReadToEnd returns once all that was in the topic when it was called has been visited, which waits for transactions that were open. Run has to run.
 func (r *Reader) ReadToEnd(ctx context.Context) error {
 	ends, err := r.ends(ctx)
 	for err != nil && ctx.Err() == nil {
@@ -226,10 +226,8 @@ func (r *Reader) ends(ctx context.Context) (map[int32]int64, error) {
 		}
 		if requests[leader] == nil {
 			req := kmsg.NewPtrListOffsetsRequest()
+			// The end is behind transactions that are open, too: one that has just been committed is open until the partition has its marker.
 			req.ReplicaID = consumer
-			if r.config.Committed {
-				req.IsolationLevel = readCommitted
-			}
 			req.TimeoutMillis = int32((30 * time.Second).Milliseconds())
 			topic := kmsg.NewListOffsetsRequestTopic()
 			topic.Topic = r.config.Topic

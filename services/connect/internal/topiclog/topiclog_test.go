@@ -115,12 +115,21 @@ func TestTransactions(t *testing.T) {
 		b.partitions[0].aborted = []ended{{1, 0, 6}}
 		r := read(t, b, true)
 		r.want(t, "0/1 kept1", "0/2 plain", "0/7 kept2")
-		// An open transaction is not read, and not waited for.
+		// An open transaction is waited for: it may be one whose commit the coordinator has decided, and the partition not heard of.
 		b.add(0, batch(3, true, "open"))
 		b.mu.Lock()
 		b.partitions[0].stable = 9
 		b.mu.Unlock()
-		r.want(t, "0/1 kept1", "0/2 plain", "0/7 kept2")
+		waiting, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		if err := r.ReadToEnd(waiting); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("with an open transaction: %v", err)
+		}
+		b.add(0, record.EndTransaction(commit, 3, 0, 1))
+		b.mu.Lock()
+		b.partitions[0].stable = 11
+		b.mu.Unlock()
+		r.want(t, "0/1 kept1", "0/2 plain", "0/7 kept2", "0/9 open")
 		r.close(t)
 		all := read(t, b, false)
 		all.want(t, "0/0 lost1", "0/1 kept1", "0/2 plain", "0/3 lost2", "0/4 lost3", "0/7 kept2", "0/9 open")
