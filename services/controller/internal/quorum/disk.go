@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync/atomic"
+	"syscall"
 
 	"go.etcd.io/etcd/server/v3/etcdserver/api/snap"
 	"go.etcd.io/etcd/server/v3/storage/wal"
@@ -156,10 +157,18 @@ func (d *disk) recover(cfg Config) error {
 	return d.store.Append(entries)
 }
 
+// awaitForks waits for programs that are just being started, such as plugins: between fork and exec they have this process's files, and so the locks of those
+// that were closed a moment ago.
+func awaitForks() {
+	syscall.ForkLock.Lock()
+	defer syscall.ForkLock.Unlock()
+}
+
 // openWAL reads the WAL from a snapshot on and leaves it open for writing. A record that a crash cut short at the very
 // end was never acknowledged and is removed; any other damage is refused.
 func (d *disk) openWAL(cfg Config, from *walpb.Snapshot) (*raftpb.HardState, []*raftpb.Entry, error) {
 	for repaired := false; ; repaired = true {
+		awaitForks()
 		w, err := wal.Open(d.log, d.walDir, from)
 		if err != nil {
 			return nil, nil, err
