@@ -52,8 +52,9 @@ func FuzzJaas(f *testing.F) {
 		}
 		var b strings.Builder
 		b.WriteString("m required")
+		quoted := strings.NewReplacer(`"`, `\"`, `\`, `\\`, "\n", `\n`, "\r", `\r`)
 		for key, value := range options {
-			b.WriteString(" " + key + `="` + strings.NewReplacer(`"`, `\"`, `\`, `\\`, "\n", `\n`, "\r", `\r`).Replace(value) + `"`)
+			b.WriteString(` "` + quoted.Replace(key) + `"="` + quoted.Replace(value) + `"`)
 		}
 		b.WriteString(";")
 		again, err := jaas(b.String())
