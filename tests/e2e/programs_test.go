@@ -128,7 +128,9 @@ func (c *cluster) startNodes(t *testing.T) {
 		c.kafka = append(c.kafka, address)
 		c.nodes = append(c.nodes, start(t, "cauce-"+role.name, "--listen", address, "--data-dir", filepath.Join(c.dir, role.name),
 			"--set", fmt.Sprint("node.id=", role.id), "--set", "bus.servers=nats://"+c.bus, "--set", "offsets.topic.replication.factor=1",
-			"--set", "transaction.state.log.replication.factor=1", "--set", "transaction.state.log.min.isr=1"))
+			"--set", "transaction.state.log.replication.factor=1", "--set", "transaction.state.log.min.isr=1", "--set", "connect.listeners=http://127.0.0.1:0",
+			"--set", "connect.config.storage.replication.factor=1", "--set", "connect.offset.storage.replication.factor=1",
+			"--set", "connect.status.storage.replication.factor=1"))
 	}
 }
 

@@ -55,14 +55,19 @@ func (p *pair) do(method, path, body string) {
 	p.compare(strings.TrimSpace(method+" "+path+" "+body), theirs, ours)
 }
 
+// conflict says whether an answer is that the group is about to rebalance. Where Kafka's worker is only asked for something, that gets out of it as 500.
+func (a *answer) conflict() bool {
+	return a.status == http.StatusConflict || a.status == http.StatusInternalServerError && strings.Contains(a.text, "a rebalance is expected")
+}
+
 // settle asks again while the answer is a conflict, for as long as a rebalance takes.
 func (p *pair) settle(w *worker, a *answer, method, path, body string) {
-	if a.status != http.StatusConflict {
+	if !a.conflict() {
 		return
 	}
 	_ = w.reach(settling, "", func() (bool, string) { // what it is then is compared
 		*a = w.ask(p.T, method, path, body)
-		return a.status != http.StatusConflict, ""
+		return !a.conflict(), ""
 	})
 }
 

@@ -281,8 +281,9 @@ func TestPoison(t *testing.T) {
 // TestSinkSurvivesKills kills the server with SIGKILL while records are put, and a second task does the same to the same rows.
 func TestSinkSurvivesKills(t *testing.T) {
 	b := setUp(t, "")
-	const batches, each = 60, 200
+	const batches, each, kills = 60, 200, 4
 	var work sync.WaitGroup
+	put := make(chan struct{}, 2*batches)
 	sinks := make([]*sink, 2)
 	for i := range sinks {
 		s := b.sink(map[string]string{"insert.mode": "upsert", "pk.mode": "record_key", "auto.create": "true"}).start()
@@ -301,30 +302,21 @@ func TestSinkSurvivesKills(t *testing.T) {
 					t.Error(err)
 					return
 				}
+				put <- struct{}{}
 			}
 		})
 	}
-	done := make(chan struct{})
-	go func() { work.Wait(); close(done) }()
-	ticker := time.NewTicker(400 * time.Millisecond)
-	defer ticker.Stop()
-	kills := 0
-	for running := true; running; {
-		select {
-		case <-done:
-			running = false
-		case <-ticker.C:
-			if kills++; kills > 4 {
-				ticker.Stop()
-				continue
-			}
+	go func() { work.Wait(); close(put) }()
+	done := 0
+	for range put {
+		if done++; done%(2*batches/(kills+1)) == 0 && done < 2*batches {
 			if err := errors.Join(server.Kill(), server.Start(t.Context())); err != nil {
 				t.Fatal(err)
 			}
 		}
 	}
 	sinks[0].want("SELECT count(*), count(*) FILTER (WHERE name = id::text) FROM t", fmt.Sprintf("%d|%d", batches*each, batches*each))
-	t.Logf("%d kills, %d and %d faults", min(kills, 4), sinks[0].faults, sinks[1].faults)
+	t.Logf("%d kills, %d and %d faults", kills, sinks[0].faults, sinks[1].faults)
 	if sinks[0].faults+sinks[1].faults == 0 {
 		t.Error("nothing has failed")
 	}
