@@ -98,6 +98,11 @@ type settings struct {
 	partitioner string
 }
 
+// TransactionalID is that of a task's producer, as Kafka's worker has it: who fences a task has to name it.
+func TransactionalID(worker workerconfig.Config, connector string, number int) string {
+	return fmt.Sprintf("%s-%s-%d", worker.String("group.id"), connector, number)
+}
+
 func newSettings(c Config) (settings, error) {
 	of := func(err error) error { return fmt.Errorf("configuration of connector %q: %w", c.Connector, err) }
 	v, err := definition.Parse(c.Properties)
@@ -112,7 +117,7 @@ func newSettings(c Config) (settings, error) {
 	}
 	id := fmt.Sprintf("%s-%d", c.Connector, c.Number)
 	s := settings{
-		clientID: "connector-producer-" + id, adminID: "connector-adminclient-" + id, transactionalID: c.Worker.String("group.id") + "-" + id,
+		clientID: "connector-producer-" + id, adminID: "connector-adminclient-" + id, transactionalID: TransactionalID(c.Worker, c.Connector, c.Number),
 		flushInterval: c.Worker.DurationMs("offset.flush.interval.ms"), flushTimeout: c.Worker.DurationMs("offset.flush.timeout.ms"),
 		boundary: strings.ToLower(v.String("transaction.boundary")), idempotent: strings.EqualFold(strings.TrimSpace(producer["enable.idempotence"]), "true"),
 		partitioner: strings.TrimSpace(producer["partitioner.class"]),

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/cauce-stream/cauce/services/connect/internal/herder"
+	"github.com/cauce-stream/cauce/services/connect/internal/sourcetask"
 	"github.com/cauce-stream/cauce/services/connect/internal/work"
 	"github.com/cauce-stream/cauce/services/connect/internal/workerconfig"
 )
@@ -53,7 +54,7 @@ func (w *Worker) fence(ctx context.Context, connector string, tasks int) error {
 	group.SetLimit(maxFencings)
 	for _, item := range work.Tasks(connector, tasks) {
 		group.Go(func() error {
-			id := w.transactionalID(item)
+			id := sourcetask.TransactionalID(w.config.Values, item.Connector, int(item.Task))
 			options, err := w.client(&instance{item: item}, c, workerconfig.Producer)
 			if err != nil {
 				return err
@@ -76,9 +77,4 @@ func (w *Worker) fence(ctx context.Context, connector string, tasks int) error {
 		})
 	}
 	return group.Wait()
-}
-
-// transactionalID is that of a source's task, as Kafka's worker has it.
-func (w *Worker) transactionalID(item work.Item) string {
-	return fmt.Sprintf("%s-%s", w.config.Values.String("group.id"), item)
 }
