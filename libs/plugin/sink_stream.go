@@ -73,27 +73,31 @@ func (r *sinkRun) serve(stream grpc.BidiStreamingServer[pluginpb.SinkRequest, pl
 	}
 }
 
-// take keeps a piece of a batch.
+// take keeps a piece of a batch. The task may keep what it is put, so each batch has memory of its own.
 func (r *sinkRun) take(put *pluginpb.Put) error {
-	records, err := r.decoder.Decode(put.Records)
+	count, err := r.decoder.Begin(put.Records)
 	if err != nil {
 		return status.Errorf(codes.InvalidArgument, "records to put: %v", err)
 	}
-	if n := len(put.OriginalOf); n != 0 && n != len(records) {
-		return status.Errorf(codes.InvalidArgument, "%d records to put have the original partitions of %d", len(records), n)
+	if n := len(put.OriginalOf); n != 0 && n != count {
+		return status.Errorf(codes.InvalidArgument, "%d records to put have the original partitions of %d", count, n)
 	}
-	r.pieces = slices.Grow(r.pieces, len(records))
-	for i, record := range records {
-		original := TopicPartition{record.Topic, record.Partition}
+	before := len(r.pieces)
+	r.pieces = slices.Grow(r.pieces, count)[:before+count]
+	for i := range count {
+		record := &r.pieces[before+i]
+		if err := r.decoder.Next(&record.Record); err != nil {
+			return status.Errorf(codes.InvalidArgument, "records to put: %v", err)
+		}
+		record.Original = TopicPartition{record.Topic, record.Partition}
 		if len(put.OriginalOf) > 0 && put.OriginalOf[i] > 0 {
 			place := put.OriginalOf[i]
 			if int64(place) > int64(len(put.Originals)) {
 				return status.Errorf(codes.InvalidArgument, "a record is of original partition %d, and there are %d", place, len(put.Originals))
 			}
 			p := put.Originals[place-1]
-			original = TopicPartition{p.Topic, p.Partition}
+			record.Original = TopicPartition{p.Topic, p.Partition}
 		}
-		r.pieces = append(r.pieces, SinkRecord{record, original})
 	}
 	return nil
 }

@@ -13,7 +13,6 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	"github.com/cauce-stream/cauce/libs/plugin/data"
 	"github.com/cauce-stream/cauce/libs/plugin/data/wire"
 	"github.com/cauce-stream/cauce/libs/plugin/pluginpb"
 )
@@ -234,25 +233,29 @@ func (r *sourceRun) sendPiece(records []SourceRecord, more bool, end boundary) e
 	return r.send(&pluginpb.SourceAnswer{Answer: &pluginpb.SourceAnswer_Batch{Batch: batch}})
 }
 
-// batchEncoder keeps from one batch to the next what would be made anew for each.
+// maxKeptBytes bounds the memory that is kept for the next piece.
+const maxKeptBytes = 1 << 20
+
+// batchEncoder keeps from one piece to the next what would be made anew for each. A piece is to be sent before the next is encoded:
+// gRPC has marshalled it by then.
 type batchEncoder struct {
 	wire   wire.Encoder
-	plain  []data.Record
+	buffer []byte
 	places map[*SourcePartition]uint32
-	size   int // of the last batch: the next one is likely to be as large
 }
 
 func (e *batchEncoder) encode(records []SourceRecord) (*pluginpb.SourceBatch, error) {
 	batch := &pluginpb.SourceBatch{}
-	e.plain = e.plain[:0]
 	if e.places == nil {
 		e.places = map[*SourcePartition]uint32{}
 	}
-	defer func() { clear(e.plain) }() // they may be large
 	clear(e.places)
+	e.wire.Begin(e.buffer[:0])
 	for i := range records {
 		record := &records[i]
-		e.plain = append(e.plain, record.Record)
+		if err := e.wire.Add(&record.Record); err != nil {
+			return nil, err
+		}
 		if record.Source == nil {
 			continue
 		}
@@ -277,10 +280,11 @@ func (e *batchEncoder) encode(records []SourceRecord) (*pluginpb.SourceBatch, er
 			return nil, fmt.Errorf("offset of record %d: %w", i, err)
 		}
 	}
-	var err error
-	batch.Records, err = e.wire.Append(make([]byte, 0, e.size), e.plain)
-	e.size = len(batch.Records)
-	return batch, err
+	batch.Records = e.wire.End()
+	if e.buffer = batch.Records; cap(e.buffer) > maxKeptBytes {
+		e.buffer = nil
+	}
+	return batch, nil
 }
 
 func encodeOffset(offset any) ([]byte, error) {

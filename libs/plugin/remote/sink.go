@@ -10,7 +10,6 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/cauce-stream/cauce/libs/plugin"
-	"github.com/cauce-stream/cauce/libs/plugin/data"
 	"github.com/cauce-stream/cauce/libs/plugin/data/wire"
 	"github.com/cauce-stream/cauce/libs/plugin/pluginpb"
 )
@@ -219,25 +218,29 @@ func (t *SinkTask) sendPiece(records []plugin.SinkRecord) error {
 	return t.send(&pluginpb.SinkRequest{Request: &pluginpb.SinkRequest_Put{Put: put}})
 }
 
-// putEncoder keeps from one piece to the next what would be made anew for each.
+// maxKeptBytes bounds the memory that is kept for the next piece.
+const maxKeptBytes = 1 << 20
+
+// putEncoder keeps from one piece to the next what would be made anew for each. A piece is to be sent before the next is encoded:
+// gRPC has marshalled it by then.
 type putEncoder struct {
 	wire   wire.Encoder
-	plain  []data.Record
+	buffer []byte
 	places map[plugin.TopicPartition]uint32
-	size   int // of the last piece: the next one is likely to be as large
 }
 
 func (e *putEncoder) encode(records []plugin.SinkRecord) (*pluginpb.Put, error) {
 	put := &pluginpb.Put{}
-	e.plain = e.plain[:0]
 	if e.places == nil {
 		e.places = map[plugin.TopicPartition]uint32{}
 	}
-	defer func() { clear(e.plain) }() // they may be large
 	clear(e.places)
+	e.wire.Begin(e.buffer[:0])
 	for i := range records {
 		r := &records[i]
-		e.plain = append(e.plain, r.Record)
+		if err := e.wire.Add(&r.Record); err != nil {
+			return nil, err
+		}
 		if r.Original.Topic == r.Topic && r.Original.Partition == r.Partition {
 			continue
 		}
@@ -252,13 +255,14 @@ func (e *putEncoder) encode(records []plugin.SinkRecord) (*pluginpb.Put, error) 
 		}
 		put.OriginalOf[i] = place
 	}
-	var err error
-	put.Records, err = e.wire.Append(make([]byte, 0, e.size), e.plain)
-	e.size = len(put.Records)
-	if err == nil && len(records) == 1 && e.size >= plugin.MaxRequestBytes-pieceBytes {
-		err = fmt.Errorf("a record of %d bytes is more than a message can have", e.size)
+	put.Records = e.wire.End()
+	if e.buffer = put.Records; cap(e.buffer) > maxKeptBytes {
+		e.buffer = nil
 	}
-	return put, err
+	if size := len(put.Records); len(records) == 1 && size >= plugin.MaxRequestBytes-pieceBytes {
+		return nil, fmt.Errorf("a record of %d bytes is more than a message can have", size)
+	}
+	return put, nil
 }
 
 // PreCommit asks which offsets, of those after what was put, may be committed. After a Fault the task is to go on from the

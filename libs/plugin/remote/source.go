@@ -249,7 +249,11 @@ func (b *SourceBatch) add(records []data.Record, piece *pluginpb.SourceBatch) er
 		}
 	}
 	before, places := len(b.Records), uint32(len(b.partitions))
-	b.Records = append(b.Records, records...)
+	if before == 0 {
+		b.Records = records
+	} else {
+		b.Records = append(b.Records, records...)
+	}
 	for _, p := range piece.Partitions {
 		b.partitions = append(b.partitions, p)
 	}

@@ -3,7 +3,9 @@ package wire
 import (
 	"fmt"
 	"math"
+	"slices"
 	"time"
+	"unsafe"
 
 	"google.golang.org/protobuf/encoding/protowire"
 
@@ -19,43 +21,87 @@ const (
 	maxKeptTableBytes = 1 << 20
 )
 
-// Decoder reads batches. The zero value is ready; one serves one goroutine. It keeps the schemas of recent batches, so that
-// those of one stream are the same objects from batch to batch.
+// Decoder reads batches: Begin, then Next for each record. The zero value is ready; one serves one goroutine. It keeps the
+// schemas of recent batches, so that those of one stream are the same objects from batch to batch.
 type Decoder struct {
 	tables map[string][]*data.Schema
+	// batch is the one that is being read, records are its fields, left how many records are to come, read how many were.
+	batch      batch
+	records    message
+	left, read int
 }
 
-// Decode reads a batch, whose bytes the records go on using. Schemas of what it returns are checked ([data.Schema.Check]),
-// values are not held against them: see [data.Value.Validate].
+// Decode reads a batch, whose bytes must not be written to any more: records go on using them. Schemas of what it returns are
+// checked ([data.Schema.Check]), values are not held against them: see [data.Value.Validate].
 func (d *Decoder) Decode(bytes []byte) ([]data.Record, error) {
-	b := batch{bytes: bytes, text: string(bytes)}
-	count := b.topicsAndSchemas(d)
-	if b.err != nil {
-		return nil, fmt.Errorf("decode a batch of records: %w", b.err)
+	count, err := d.Begin(bytes)
+	if err != nil {
+		return nil, err
 	}
-	if count > MaxRecords {
-		return nil, fmt.Errorf("decode a batch of records: %d records, above %d", count, MaxRecords)
-	}
-	records := make([]data.Record, 0, count)
-	for m := b.message(span{0, len(bytes)}); m.next(); {
-		if m.field == batchRecords {
-			records = append(records, b.record(m.content()))
+	records := make([]data.Record, count)
+	for i := range records {
+		if err := d.Next(&records[i]); err != nil {
+			return nil, err
 		}
-	}
-	if b.err != nil {
-		return nil, fmt.Errorf("decode a batch of records: record %d: %w", len(records)-1, b.err)
 	}
 	return records, nil
 }
 
-// batch is a batch that is being read. Its strings are parts of one copy of it.
+// Begin begins with a batch, as Decode does, and returns how many records it has.
+func (d *Decoder) Begin(bytes []byte) (count int, err error) {
+	d.batch = newBatch(bytes)
+	count = d.batch.topicsAndSchemas(d)
+	switch {
+	case d.batch.err != nil:
+		return 0, fmt.Errorf("decode a batch of records: %w", d.batch.err)
+	case count > MaxRecords:
+		return 0, fmt.Errorf("decode a batch of records: %d records, above %d", count, MaxRecords)
+	}
+	d.records, d.left, d.read = d.batch.message(span{0, len(bytes)}), count, 0
+	d.forgetRead()
+	return count, nil
+}
+
+// Next reads the next record of the batch, of which there must be one.
+func (d *Decoder) Next(r *data.Record) error {
+	for d.left > 0 && d.records.next() {
+		if d.records.field != batchRecords {
+			continue
+		}
+		d.batch.record(d.records.content(), r)
+		if d.batch.err != nil {
+			break
+		}
+		d.left, d.read = d.left-1, d.read+1
+		d.forgetRead()
+		return nil
+	}
+	if d.batch.err == nil {
+		d.batch.fail(fmt.Errorf("there is none"))
+	}
+	return fmt.Errorf("decode a batch of records: record %d: %w", d.read, d.batch.err)
+}
+
+// forgetRead lets go of a batch whose records are all read.
+func (d *Decoder) forgetRead() {
+	if d.left == 0 {
+		d.batch, d.records = batch{}, message{}
+	}
+}
+
+// batch is a batch that is being read.
 type batch struct {
-	bytes   []byte
+	bytes []byte
+	// text is the same memory, so that strings are no copies: nobody writes there any more.
 	text    string
 	topics  []string
 	schemas []*data.Schema
 	// err is the first fault; reading ends with it.
 	err error
+}
+
+func newBatch(bytes []byte) batch {
+	return batch{bytes: bytes, text: unsafe.String(unsafe.SliceData(bytes), len(bytes))}
 }
 
 func (b *batch) fail(err error) {
@@ -83,24 +129,29 @@ func (b *batch) topicsAndSchemas(d *Decoder) (records int) {
 	return records
 }
 
-// table reads a table of schemas, unless it has read the same lately.
+// table reads a table of schemas, unless it has read the same lately. Schemas that are kept are read from a copy, or they would
+// keep the whole batch.
 func (d *Decoder) table(b *batch, at span) []*data.Schema {
-	key := b.text[at.from:at.to]
-	if known, ok := d.tables[key]; ok {
+	if known, ok := d.tables[b.text[at.from:at.to]]; ok {
 		return known
 	}
-	if err := b.table(at); err != nil {
+	keep := at.to-at.from <= maxKeptTableBytes
+	own := newBatch(b.bytes[at.from:at.to])
+	if keep {
+		own = newBatch(slices.Clone(own.bytes))
+	}
+	if err := own.table(span{0, len(own.bytes)}); err != nil {
 		b.fail(err)
 		return nil
 	}
-	if len(key) > maxKeptTableBytes {
-		return b.schemas
+	if !keep {
+		return own.schemas
 	}
 	if d.tables == nil || len(d.tables) >= maxKeptTables {
 		d.tables = make(map[string][]*data.Schema, maxKeptTables)
 	}
-	d.tables[string([]byte(key))] = b.schemas
-	return b.schemas
+	d.tables[own.text] = own.schemas
+	return own.schemas
 }
 
 func (b *batch) reference(ref uint64) *data.Schema {
@@ -114,8 +165,8 @@ func (b *batch) reference(ref uint64) *data.Schema {
 	return b.schemas[ref-1]
 }
 
-func (b *batch) record(bounds span) data.Record {
-	r := data.NewRecord("", data.Value{}, data.Value{})
+func (b *batch) record(bounds span, r *data.Record) {
+	*r = data.NewRecord("", data.Value{}, data.Value{})
 	for m := b.message(bounds); m.next(); {
 		switch m.field {
 		case recordTopic:
@@ -138,7 +189,6 @@ func (b *batch) record(bounds span) data.Record {
 			r.Headers = append(r.Headers, b.header(m.content()))
 		}
 	}
-	return r
 }
 
 func (b *batch) topic(ref uint64) string {

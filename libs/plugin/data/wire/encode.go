@@ -13,8 +13,12 @@ import (
 	"github.com/cauce-stream/cauce/libs/plugin/data"
 )
 
-// Encoder writes batches. The zero value is ready; one serves one goroutine and keeps nothing between batches but memory.
+// Encoder writes batches: Begin, Add for each record, End. The zero value is ready; one serves one goroutine and keeps nothing
+// between batches but memory.
 type Encoder struct {
+	// out is the batch that is being written.
+	out   []byte
+	count int
 	// table is the fields of the batch's SchemaTable so far.
 	table []byte
 	// schemas tells the references of schemas by address, specs by their encoded form: equal ones are sent once.
@@ -26,25 +30,45 @@ type Encoder struct {
 // Append appends a batch to dst. Records must have valid values of what types data.Value allows, but that they are what
 // their schemas describe is not checked. After an error what is returned is dst.
 func (e *Encoder) Append(dst []byte, records []data.Record) ([]byte, error) {
-	e.table, e.topics = e.table[:0], e.topics[:0]
+	e.Begin(dst)
+	for i := range records {
+		if err := e.Add(&records[i]); err != nil {
+			return dst, err
+		}
+	}
+	return e.End(), nil
+}
+
+// Begin begins a batch that is appended to dst.
+func (e *Encoder) Begin(dst []byte) {
+	e.out, e.count, e.table, e.topics = dst, 0, e.table[:0], e.topics[:0]
 	if e.schemas == nil {
 		e.schemas, e.specs = map[*data.Schema]uint32{}, map[string]uint32{}
 	}
 	clear(e.schemas)
 	clear(e.specs)
-	if len(records) > MaxRecords {
-		return dst, fmt.Errorf("batch of %d records, above %d", len(records), MaxRecords)
+}
+
+// Add adds a record, of which nothing is used any more when it returns. See Append for what is an error; after one only Begin
+// goes on.
+func (e *Encoder) Add(r *data.Record) error {
+	if e.count == MaxRecords {
+		return fmt.Errorf("batch of more than %d records", MaxRecords)
 	}
-	out := dst
-	for i := range records {
-		var start int
-		var err error
-		out, start = open(out, batchRecords)
-		if out, err = e.record(out, &records[i]); err != nil {
-			return dst, fmt.Errorf("record %d: %w", i, err)
-		}
-		out = end(out, start)
+	out, start := open(e.out, batchRecords)
+	out, err := e.record(out, r)
+	if err != nil {
+		return fmt.Errorf("record %d: %w", e.count, err)
 	}
+	e.out = end(out, start)
+	e.count++
+	return nil
+}
+
+// End returns dst with the batch.
+func (e *Encoder) End() []byte {
+	out := e.out
+	e.out = nil
 	for _, topic := range e.topics {
 		out = protowire.AppendTag(out, batchTopics, protowire.BytesType)
 		out = protowire.AppendString(out, topic)
@@ -53,7 +77,7 @@ func (e *Encoder) Append(dst []byte, records []data.Record) ([]byte, error) {
 		out = protowire.AppendTag(out, batchSchemas, protowire.BytesType)
 		out = protowire.AppendBytes(out, e.table)
 	}
-	return out, nil
+	return out
 }
 
 // open begins an embedded message, for whose length it leaves one byte.

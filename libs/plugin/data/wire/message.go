@@ -26,7 +26,13 @@ func (b *batch) message(bounds span) message { return message{b: b, at: bounds.f
 
 // next goes to the next field, and says whether there is one. Groups are skipped.
 func (m *message) next() bool {
-	for m.at < m.to && m.b.err == nil {
+	if m.b.err != nil {
+		return false
+	}
+	for m.at < m.to {
+		if m.short() {
+			return true
+		}
 		rest := m.b.bytes[m.at:m.to]
 		field, wireType, tagSize := protowire.ConsumeTag(rest)
 		if tagSize < 0 {
@@ -48,6 +54,39 @@ func (m *message) next() bool {
 		}
 	}
 	return false
+}
+
+// short goes to the next field if it is a number or a length-delimited one whose tag has one byte and whose number or size has
+// one or two, as most are.
+func (m *message) short() bool {
+	rest := m.b.bytes[m.at:m.to]
+	if len(rest) < 3 || rest[0] < 1<<3 || rest[0] >= 1<<7 {
+		return false
+	}
+	n, used := int(rest[1]), 2
+	if n >= 1<<7 {
+		if rest[2] >= 1<<7 {
+			return false
+		}
+		n, used = n&(1<<7-1)|int(rest[2])<<7, 3
+	}
+	switch wireType := protowire.Type(rest[0] & 7); wireType {
+	case protowire.VarintType:
+		m.varint = uint64(n)
+		m.wireType = wireType
+		m.at += used
+	case protowire.BytesType:
+		if n > len(rest)-used {
+			return false
+		}
+		m.bytes = span{m.at + used, m.at + used + n}
+		m.wireType = wireType
+		m.at += used + n
+	default:
+		return false
+	}
+	m.field = protowire.Number(rest[0] >> 3)
+	return true
 }
 
 // value reads a field's value, and returns its size or an error as protowire does.

@@ -332,6 +332,76 @@ func BenchmarkGeneratedMessagesDecode(b *testing.B) {
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*500), "ns/record")
 }
 
+// TestRecordByRecord writes and reads as tasks do, that have more in their records than this package knows of.
+func TestRecordByRecord(t *testing.T) {
+	want := sample()
+	var e Encoder
+	e.Begin(nil)
+	for i := range want {
+		if err := e.Add(&want[i]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var d Decoder
+	count, err := d.Begin(e.End())
+	if err != nil || count != len(want) {
+		t.Fatalf("%d records, %v", count, err)
+	}
+	got := make([]data.Record, count+1)
+	for i := range count {
+		got[i] = want[0] // what was there before leaves nothing
+		if err := d.Next(&got[i]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	compare(t, got[:count], want)
+	if err := d.Next(&got[count]); err == nil {
+		t.Error("there is one record more")
+	}
+}
+
+// TestDecodeCopiesNothing is the budget of the way in: the records, and what makes values of texts.
+func TestDecodeCopiesNothing(t *testing.T) {
+	in := encode(t, lines(200))
+	var d Decoder
+	if allocs := testing.AllocsPerRun(20, func() { _, _ = d.Decode(in) }); allocs > 210 {
+		t.Errorf("%.0f allocations for a batch of 200 records", allocs)
+	}
+}
+
+// lines are records of topics whose values are texts.
+func lines(n int) []data.Record {
+	optional := &data.Schema{Type: data.TypeString, Optional: true}
+	records := make([]data.Record, n)
+	for i := range records {
+		records[i] = data.Record{Topic: "lines", Offset: int64(1<<20 + i), TimestampMs: 1_700_000_000_000, Key: data.Value{Schema: optional}, Value: data.Value{Schema: optional, V: strings.Repeat("x", 100)}}
+	}
+	return records
+}
+
+func BenchmarkAppendLines(b *testing.B) {
+	records := lines(500)
+	var e Encoder
+	var dst []byte
+	b.ReportAllocs()
+	for b.Loop() {
+		dst, _ = e.Append(dst[:0], records)
+	}
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*len(records)), "ns/record")
+}
+
+func BenchmarkDecodeLines(b *testing.B) {
+	in := encode(b, lines(500))
+	var d Decoder
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := d.Decode(in); err != nil {
+			b.Fatal(err)
+		}
+	}
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*500), "ns/record")
+}
+
 // TestAppendAllocatesNothingPerRecord is the budget of the way out of a plugin.
 func TestAppendAllocatesNothingPerRecord(t *testing.T) {
 	records := rows(200)
