@@ -26,7 +26,7 @@ const (
 type Converter interface {
 	// Encode returns the bytes of a value that goes to a topic; nil for null, which in a topic is a tombstone.
 	Encode(topic string, v data.Value) ([]byte, error)
-	// Decode returns the value of bytes from a topic, which it may go on using.
+	// Decode returns the value of bytes from a topic, which it may go on using: nothing is written to them any more.
 	Decode(topic string, b []byte) (data.Value, error)
 }
 

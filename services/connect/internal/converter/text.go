@@ -6,6 +6,7 @@ import (
 	"strings"
 	"unicode/utf16"
 	"unicode/utf8"
+	"unsafe"
 
 	"github.com/cauce-stream/cauce/libs/plugin/configdef"
 	"github.com/cauce-stream/cauce/libs/plugin/data"
@@ -83,10 +84,11 @@ var charsets = map[string]charset{
 	"UTF-16LE":   {func(s string) []byte { return wide(binary.LittleEndian, s) }, func(b []byte) string { return narrowed(binary.LittleEndian, b) }},
 }
 
-// decodeUTF8 replaces what is malformed. A sequence that breaks off becomes one replacement, as in Java.
+// decodeUTF8 returns a text in the memory of b, where nothing may be written any more: what clients have read stays as it is. Malformed
+// text is replaced; a sequence that breaks off becomes one replacement, as in Java.
 func decodeUTF8(b []byte) string {
 	if utf8.Valid(b) {
-		return string(b)
+		return unsafe.String(unsafe.SliceData(b), len(b))
 	}
 	var s strings.Builder
 	for len(b) > 0 {

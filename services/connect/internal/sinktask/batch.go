@@ -41,9 +41,10 @@ type batch struct {
 // pending says that the batch is to be put again.
 func (b *batch) pending() bool { return b.attempts > 0 }
 
-// reset empties the batch. What was put may be in use still, its records are not written over.
+// reset empties the batch, whose memory the next one uses: what was put has been sent.
 func (b *batch) reset() {
-	b.records, b.attempts = nil, 0
+	clear(b.records)
+	b.records, b.attempts = b.records[:0], 0
 	b.origins.Reset()
 	if b.ends == nil {
 		b.ends = map[plugin.TopicPartition]end{}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/twmb/franz-go/pkg/kgo"
 	"go.opentelemetry.io/otel/attribute"
@@ -54,6 +55,7 @@ func (r *run) takePartition(p plugin.TopicPartition, records []*kgo.Record) erro
 		at.committed = records[0].Offset
 	}
 	r.deps.Metrics.Read.Add(int64(len(records)))
+	r.batch.records = slices.Grow(r.batch.records, len(records))
 	for _, consumed := range records {
 		ctx, ended := r.consumeSpan(consumed)
 		record, keep, err := r.pipeline.FromTopic(ctx, consumed)
