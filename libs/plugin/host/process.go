@@ -27,6 +27,8 @@ const (
 	maxAliases = 16
 	// windowBytes is how much of a stream may be under way. By default it would be a fraction of a batch of records.
 	windowBytes = 4 << 20
+	// bufferBytes is how much is read and written at once: most batches of records.
+	bufferBytes = 128 << 10
 	// stopTimeout is how long a process may take to end.
 	stopTimeout = time.Second
 	// maxDocBytes cuts what a plugin says about itself.
@@ -68,7 +70,8 @@ func startProcess(abort context.Context, file, socketDir string, startTimeout ti
 		AllowedProtocols: []goplugin.Protocol{goplugin.ProtocolGRPC},
 		SkipHostEnv:      true,
 		StartTimeout:     startTimeout,
-		GRPCDialOptions:  []grpc.DialOption{grpc.WithInitialWindowSize(windowBytes), grpc.WithInitialConnWindowSize(windowBytes)},
+		GRPCDialOptions: []grpc.DialOption{grpc.WithInitialWindowSize(windowBytes), grpc.WithInitialConnWindowSize(windowBytes),
+			grpc.WithReadBufferSize(bufferBytes), grpc.WithWriteBufferSize(bufferBytes)},
 		UnixSocketConfig: &goplugin.UnixSocketConfig{TempDir: socketDir},
 		Logger:           hclog.NewNullLogger(),
 		RunnerFunc: func(_ hclog.Logger, filled *exec.Cmd, _ string) (pluginrunner.Runner, error) {
