@@ -248,7 +248,7 @@ func (f *file) verify() (string, error) {
 
 // launch starts a process, of which its caller takes care. abort ends the attempt.
 func (f *file) launch(abort context.Context, log *zap.Logger) (*process, error) {
-	return startProcess(abort, f.path, f.host.socketDir, f.host.config.StartTimeout, log)
+	return startProcess(abort, f.path, f.host.sockets.Path, f.host.config.StartTimeout, log)
 }
 
 // watch stops a process with the host, ends one that takes too much memory, replaces one that gives no sign of life, and notes its end.

@@ -6,7 +6,6 @@ package host
 import (
 	"context"
 	"fmt"
-	"os"
 	"strings"
 	"sync"
 	"time"
@@ -17,6 +16,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/cauce-stream/cauce/libs/plugin/pluginpb"
+	"github.com/cauce-stream/cauce/libs/plugin/tempdir"
 )
 
 // Config says where plugins are and what they may take. Zero values stand for the defaults.
@@ -54,7 +54,7 @@ type Host struct {
 	log       *zap.Logger
 	tracer    trace.Tracer
 	metrics   *metrics
-	socketDir string
+	sockets   *tempdir.Dir
 	scanning  chan struct{} // holds a token while nobody scans
 	launching chan struct{} // has a place for each process of a task that may be starting
 
@@ -86,12 +86,12 @@ func New(c Config, d Deps) (*Host, error) {
 	if err != nil {
 		return nil, err
 	}
-	dir, err := os.MkdirTemp("", "cauce-plugins-")
+	sockets, err := tempdir.New("cauce-sockets-", func(err error) { d.Log.Warn("sockets of plugins", zap.Error(err)) })
 	if err != nil {
 		m.unregister()
 		return nil, fmt.Errorf("folder for the sockets of plugins: %w", err)
 	}
-	h := &Host{config: c, log: d.Log.Named("plugins"), tracer: d.Tracer, metrics: m, socketDir: dir,
+	h := &Host{config: c, log: d.Log.Named("plugins"), tracer: d.Tracer, metrics: m, sockets: sockets,
 		scanning: make(chan struct{}, 1), launching: make(chan struct{}, parallelStarts), latencies: map[offerKey]*latencies{}}
 	h.ctx, h.cancel = context.WithCancel(context.Background())
 	h.scanning <- struct{}{}
@@ -130,7 +130,7 @@ func (h *Host) Close() error {
 	h.mu.Unlock()
 	h.work.Wait() // each process has a goroutine that stops it
 	h.metrics.unregister()
-	return os.RemoveAll(h.socketDir)
+	return h.sockets.Remove()
 }
 
 // spawn runs work that Close waits for, unless the host has stopped.

@@ -378,7 +378,7 @@ func TestCloseEndsEverything(t *testing.T) {
 	if err := <-done; err == nil {
 		t.Error("a call outlived the host")
 	}
-	if _, err := os.Stat(h.socketDir); !os.IsNotExist(err) {
+	if _, err := os.Stat(h.sockets.Path); !os.IsNotExist(err) {
 		t.Errorf("sockets are left: %v", err)
 	}
 	if _, err := h.Assign(t.Context(), "faulty", ask("good")); err == nil {

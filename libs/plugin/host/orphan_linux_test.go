@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
@@ -15,7 +16,7 @@ import (
 
 const patienceMs = 10_000
 
-// TestPluginsEndWithAHostThatIsKilled kills a host with SIGKILL.
+// TestPluginsEndWithAHostThatIsKilled kills a host with SIGKILL; the next one removes the folder that it left.
 func TestPluginsEndWithAHostThatIsKilled(t *testing.T) {
 	folder := t.TempDir()
 	install(t, folder, "faults", "1")
@@ -52,6 +53,11 @@ func TestPluginsEndWithAHostThatIsKilled(t *testing.T) {
 	_ = cmd.Wait()
 	if n, err := unix.Poll([]unix.PollFd{{Fd: int32(plugin), Events: unix.POLLIN}}, patienceMs); err != nil || n != 1 {
 		t.Errorf("the plugin outlives its host: %d, %v", n, err)
+	}
+	t.Setenv("TMPDIR", sockets)
+	h, _ := start(t, folder, Config{})
+	if left, err := os.ReadDir(sockets); err != nil || len(left) != 1 || left[0].Name() != filepath.Base(h.sockets.Path) {
+		t.Errorf("folders of sockets: %v, %v", left, err)
 	}
 }
 

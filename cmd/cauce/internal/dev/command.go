@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"os"
 	"os/signal"
 	"strings"
 	"syscall"
@@ -14,6 +13,7 @@ import (
 	"github.com/cauce-stream/cauce/cmd/cauce/internal/cli/exit"
 	"github.com/cauce-stream/cauce/cmd/cauce/internal/cli/session"
 	"github.com/cauce-stream/cauce/libs/kafka/configkeys"
+	"github.com/cauce-stream/cauce/libs/plugin/tempdir"
 	"github.com/cauce-stream/cauce/libs/process"
 )
 
@@ -43,7 +43,7 @@ func Command(s *session.Session) *cobra.Command {
 			if err != nil {
 				return exit.With(exit.Usage, err)
 			}
-			values, cleanUp, err := complete(values)
+			values, cleanUp, err := complete(values, func(err error) { fmt.Fprintln(s.Err, err) })
 			if err != nil {
 				return err
 			}
@@ -54,7 +54,7 @@ func Command(s *session.Session) *cobra.Command {
 		},
 	}
 	flags.AddTo(cmd.Flags())
-	cmd.Flags().Lookup("data-dir").Usage = "keep everything in this `DIR`; without it in a temporary one that is removed at the end"
+	cmd.Flags().Lookup("data-dir").Usage = "keep everything in this `DIR`; without it in a temporary one that is removed at the end, after a kill -9 by the next that starts so"
 	return cmd
 }
 
@@ -92,8 +92,8 @@ func restListener(values configkeys.Values) string {
 }
 
 // complete adds what dev defaults otherwise than a node that is deployed. cleanUp removes the
-// temporary folder, if there is one.
-func complete(values configkeys.Values) (completed configkeys.Values, cleanUp func() error, err error) {
+// temporary folder, if there is one. What earlier ones have left behind and cannot be removed is told to complain.
+func complete(values configkeys.Values, complain func(error)) (completed configkeys.Values, cleanUp func() error, err error) {
 	defaults := make(map[string]string)
 	if !values.Given("listeners") {
 		defaults["listeners"] = defaultListener
@@ -116,12 +116,12 @@ func complete(values configkeys.Values) (completed configkeys.Values, cleanUp fu
 	case logs || metadata:
 		return values, nil, exit.Usagef("log.dirs and metadata.log.dir: give both, or data.dir (--data-dir)")
 	default:
-		dir, err := os.MkdirTemp("", "cauce-dev-")
+		dir, err := tempdir.New("cauce-data-", complain)
 		if err != nil {
 			return values, nil, err
 		}
-		defaults["data.dir"] = dir
-		cleanUp = func() error { return os.RemoveAll(dir) }
+		defaults["data.dir"] = dir.Path
+		cleanUp = dir.Remove
 	}
 	completed, err = values.With(defaults, "cauce dev")
 	if err != nil {

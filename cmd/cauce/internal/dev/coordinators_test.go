@@ -13,7 +13,7 @@ import (
 
 // TestFindsTheCoordinator asks for coordinators on a node that never had any, with what dev sets by itself.
 func TestFindsTheCoordinator(t *testing.T) {
-	v, cleanUp, err := complete(values(t, t.TempDir()))
+	v, cleanUp, err := complete(values(t, t.TempDir()), nil)
 	if err != nil {
 		t.Fatal(err)
 	}

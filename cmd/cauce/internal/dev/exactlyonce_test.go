@@ -27,7 +27,7 @@ func TestTwoOfAGroupCopyExactlyOnce(t *testing.T) {
 }
 
 func copyExactlyOnce(t *testing.T, options ...kgo.Opt) {
-	v, cleanUp, err := complete(values(t, t.TempDir(), "group.initial.rebalance.delay.ms", "0"))
+	v, cleanUp, err := complete(values(t, t.TempDir(), "group.initial.rebalance.delay.ms", "0"), nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -16,7 +16,7 @@ import (
 // transactional is a node for transactions, with a topic of three partitions.
 func transactional(t *testing.T, pairs ...string) *cluster {
 	t.Helper()
-	v, cleanUp, err := complete(values(t, t.TempDir(), append([]string{"offsets.topic.num.partitions", "3", "transaction.state.log.num.partitions", "3"}, pairs...)...))
+	v, cleanUp, err := complete(values(t, t.TempDir(), append([]string{"offsets.topic.num.partitions", "3", "transaction.state.log.num.partitions", "3"}, pairs...)...), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -157,7 +157,7 @@ func TestATransactionThatIsLeftOpenIsAborted(t *testing.T) {
 
 // TestTransactionsGoOnAfterARestart ends the node between data and commit.
 func TestTransactionsGoOnAfterARestart(t *testing.T) {
-	v, cleanUp, err := complete(values(t, t.TempDir(), "offsets.topic.num.partitions", "1", "transaction.state.log.num.partitions", "1"))
+	v, cleanUp, err := complete(values(t, t.TempDir(), "offsets.topic.num.partitions", "1", "transaction.state.log.num.partitions", "1"), nil)
 	if err != nil {
 		t.Fatal(err)
 	}

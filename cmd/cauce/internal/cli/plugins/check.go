@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 	"time"
@@ -60,18 +59,18 @@ read; sinks are put texts. The exit code is 1 when a check fails.`,
 	return cmd
 }
 
-func (c *checking) run(ctx context.Context, path string) error {
+func (c *checking) run(ctx context.Context, path string) (err error) {
 	for _, name := range c.skip {
 		if !slices.Contains(names(), name) {
 			return exit.Usagef("--skip %s: the checks are %s", name, strings.Join(names(), ", "))
 		}
 	}
-	folder, err := os.MkdirTemp("", "cauce-plugin-test-")
+	temporary, err := workshop(c.session)
 	if err != nil {
 		return err
 	}
-	defer os.RemoveAll(folder)
-	binary, err := program(ctx, c.session, path, folder)
+	defer func() { err = errors.Join(err, temporary.Remove()) }()
+	binary, err := program(ctx, c.session, path, temporary.Path)
 	if err != nil {
 		return err
 	}

@@ -41,16 +41,16 @@ lets its calls end and goes on with the new one. The checksum that is printed ma
 	return cmd
 }
 
-func (i *installation) run(ctx context.Context, path string) error {
+func (i *installation) run(ctx context.Context, path string) (err error) {
 	if i.folder == "" {
 		i.folder = defaultFolder()
 	}
-	temporary, err := os.MkdirTemp("", "cauce-plugin-install-")
+	temporary, err := workshop(i.session)
 	if err != nil {
 		return err
 	}
-	defer os.RemoveAll(temporary)
-	binary, err := program(ctx, i.session, path, temporary)
+	defer func() { err = errors.Join(err, temporary.Remove()) }()
+	binary, err := program(ctx, i.session, path, temporary.Path)
 	if err != nil {
 		return err
 	}

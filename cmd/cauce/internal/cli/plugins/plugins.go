@@ -15,6 +15,7 @@ import (
 
 	"github.com/cauce-stream/cauce/cmd/cauce/internal/cli/exit"
 	"github.com/cauce-stream/cauce/cmd/cauce/internal/cli/session"
+	"github.com/cauce-stream/cauce/libs/plugin/tempdir"
 )
 
 // Command returns `cauce plugin`.
@@ -37,6 +38,11 @@ func defaultFolder() string {
 		return "plugins"
 	}
 	return filepath.Join(filepath.Dir(program), "plugins")
+}
+
+// workshop is a temporary folder to build programs in.
+func workshop(s *session.Session) (*tempdir.Dir, error) {
+	return tempdir.New("cauce-build-", func(err error) { fmt.Fprintln(s.Err, err) })
 }
 
 // program returns the program that DIR|BINARY stands for: a Go module is built into folder.
