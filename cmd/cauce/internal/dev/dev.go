@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net"
 
+	"go.uber.org/zap"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/cauce-stream/cauce/libs/bus"
@@ -130,7 +131,8 @@ func runNode(ctx context.Context, env process.Env, conn *bus.Conn, controllerHea
 	})
 }
 
-// runConnect runs the node with a Connect worker on it. ready is called once both serve.
+// runConnect runs the node with a Connect worker on it. ready is called once both serve. A worker that fails after that does not take the node along, which
+// others produce to and consume from: the log and readiness tell of it, and what is returned in the end.
 func runConnect(ctx context.Context, env process.Env, node *serving.Serving, ready func(Ready)) error {
 	worker, err := connect.New(connect.Config{
 		Values: env.Values, Bootstrap: reachable(node.Addr()), Version: process.Version, Commit: process.Commit, OnDemand: true,
@@ -140,7 +142,9 @@ func runConnect(ctx context.Context, env process.Env, node *serving.Serving, rea
 	if err != nil {
 		return err
 	}
-	env.Telemetry.Ready("connect", worker.Ready)
+	failed, fail := context.WithCancelCause(context.Background())
+	defer fail(nil)
+	env.Telemetry.Ready("connect", func() error { return errors.Join(context.Cause(failed), worker.Ready()) })
 	serves := make(chan struct{})
 	return beside(ctx, func(ctx context.Context) error {
 		return node.Run(ctx, func() { close(serves) })
@@ -150,11 +154,20 @@ func runConnect(ctx context.Context, env process.Env, node *serving.Serving, rea
 		case <-ctx.Done():
 			return worker.Close()
 		}
-		return worker.Run(ctx, func() {
+		served := false
+		err := worker.Run(ctx, func() {
+			served = true
 			r := readiness(env, node.Addr())
 			r.Connect = worker.URL()
 			ready(r)
 		})
+		if err != nil && served && ctx.Err() == nil {
+			err = fmt.Errorf("the Connect worker has ended: %w", err)
+			env.Telemetry.Log.Error("connectors run again after a restart of this process; the rest of it goes on", zap.Error(err))
+			fail(err)
+			<-ctx.Done()
+		}
+		return err
 	})
 }
 

@@ -187,17 +187,19 @@ func (w *Worker) Run(ctx context.Context, ready func()) (err error) {
 	}
 	start(ctx, w.serve)
 	if err := w.begin(ctx, ready); err != nil {
+		err = unlessEnded(ctx, err)
 		stop()
-		return errors.Join(unlessEnded(ctx, err), group.Wait())
+		return errors.Join(err, group.Wait())
 	}
 	start(support, w.topics.run)
 	w.stores.begin(support)
 	defer w.stores.wait()
 	start(support, w.states.run)
 	if err := w.topics.readToEnd(ctx); err != nil {
+		err = unlessEnded(ctx, err)
 		stop()
 		stopSupport()
-		return errors.Join(unlessEnded(ctx, err), group.Wait())
+		return errors.Join(err, group.Wait())
 	}
 	crewCtx, stopCrew := context.WithCancel(support)
 	start(crewCtx, w.crew.run)
