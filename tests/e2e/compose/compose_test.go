@@ -153,14 +153,15 @@ func TestMinimalStack(t *testing.T) {
 	consumeInGroup(t, "copied", "copies", 0, 600)
 }
 
-// TestUpgrade replaces the programs of the commit before by those of this one, one at a time and under load.
+// TestUpgrade replaces the programs of the commit before by those of this one, one at a time, under load and under the demo's connectors.
 func TestUpgrade(t *testing.T) {
 	if _, err := run(t.Context(), "./previous"); err != nil {
 		t.Fatalf("images of the commit before: %v", err)
 	}
 	t.Setenv("TRACES_EXPORTER", "none")
 	t.Setenv("CAUCE_VERSION", "previous")
-	startStack(t, "full")
+	t.Setenv("DEMO_RATE", "50")
+	startStack(t, "full,demo")
 	admin := kadm.NewClient(connect(t))
 	l := startLoad(t, "upgraded")
 	t.Setenv("CAUCE_VERSION", "dev")
@@ -173,6 +174,7 @@ func TestUpgrade(t *testing.T) {
 		whole(t, admin, "upgraded")
 	}
 	l.end(t)
+	ordersAreInvoices(t)
 }
 
 // scraped checks that Prometheus reaches every target that it is told of.

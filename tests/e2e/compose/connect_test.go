@@ -63,9 +63,15 @@ func demoFaults(t *testing.T) {
 	healthy(t, "connect-1")
 	crash(t, "connect-2")
 	healthy(t, "connect-2")
+	ordersAreInvoices(t)
+}
+
+// ordersAreInvoices ends the shop and waits until each order that can be is an invoice.
+func ordersAreInvoices(t *testing.T) {
+	t.Helper()
 	compose(t, "stop", "shop")
 	database := demoDatabase(t)
-	// The work of a worker that has crashed is held back for 30 s, and its sinks' partitions are for the 45 s of their group.
+	// The work of a worker that was away is held back for 30 s, and the partitions of a crashed one's sinks for the 45 s of their group.
 	err := retry.Until(t.Context(), 3*healsWithin, func(ctx context.Context) error {
 		return holds(ctx, database, `SELECT count(*) > 100 AND count(*) = count(i.order_id) FROM orders o LEFT JOIN invoices i ON i.order_id = o.id
 			WHERE o.quantity BETWEEN 1 AND 9`)

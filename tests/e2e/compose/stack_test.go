@@ -86,7 +86,7 @@ func startStack(t *testing.T, profiles string) time.Duration {
 	for _, archive := range []string{"cauce-controller", "cauce-broker", "cauce-groupcoord", "cauce-txncoord", "cauce-connect", "cauce", "cauce-demo"} {
 		docker(t, "load", "--quiet", "--input", root+"/bin/images/"+archive+".tar")
 	}
-	if strings.Contains(profiles, "observability") {
+	if strings.Contains(profiles, "observability") || strings.Contains(profiles, "demo") {
 		if _, err := run(t.Context(), "./images"); err != nil {
 			t.Fatalf("stand-ins for public images: %v", err)
 		}
