@@ -26,7 +26,7 @@ func TestPlan(t *testing.T) {
 		{configs.Restart{OnlyFailed: true}, [3]status.State{status.Running, status.Failed, status.Paused}},
 		{configs.Restart{IncludeTasks: true, OnlyFailed: true}, [3]status.State{status.Running, status.Restarting, status.Paused}},
 	} {
-		after := Plan(test.restart, before)
+		after := plan(test.restart, before)
 		if got := [3]status.State{after.Connector.State, after.Tasks[0].Status.State, after.Tasks[1].Status.State}; got != test.want {
 			t.Errorf("%+v: %v", test.restart, got)
 		}

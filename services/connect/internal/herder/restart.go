@@ -48,11 +48,11 @@ func (h *Herder) RestartAll(ctx context.Context, r configs.Restart) (Status, err
 	if err := h.deps.WriteConfigs(ctx, []configs.Record{configs.RestartRecord(r)}); err != nil {
 		return Status{}, fmt.Errorf("restart connector %q: %w", r.Connector, err)
 	}
-	return Plan(r, s), nil
+	return plan(r, s), nil
 }
 
-// Plan is a status with all that a restart concerns as restarting. Each worker restarts what is its own of that.
-func Plan(r configs.Restart, s Status) Status {
+// plan is a status with all that a restart concerns as restarting. Each worker restarts what is its own, and knows best which of that has failed.
+func plan(r configs.Restart, s Status) Status {
 	concerns := func(state status.State) bool { return !r.OnlyFailed || state == status.Failed }
 	if concerns(s.Connector.State) {
 		s.Connector.State = status.Restarting

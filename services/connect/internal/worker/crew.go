@@ -236,34 +236,30 @@ func (c *crew) followConnectors(ctx context.Context, s *configs.State, dirty map
 	}
 	for _, name := range slices.Sorted(maps.Keys(dirty)) {
 		if _, exists := s.Connector(name); exists && dirty[name].restart != nil {
-			c.restartPlanned(ctx, s, *dirty[name].restart)
+			c.restartAsked(ctx, s, *dirty[name].restart)
 		}
 	}
 }
 
-// restartPlanned restarts what is this worker's of a restart that was asked for in the config topic.
-func (c *crew) restartPlanned(ctx context.Context, s *configs.State, r configs.Restart) {
-	before, err := c.w.herder.Status(r.Connector)
-	if err != nil {
-		c.w.log.Warn("a restart is asked for of what has no state", zap.String("connector", r.Connector), zap.Error(err))
-		return
-	}
-	plan := herder.Plan(r, before)
-	var items []work.Item
-	if plan.Connector.State == status.Restarting {
-		items = append(items, work.Connector(r.Connector))
-	}
-	for _, task := range plan.Tasks {
-		if task.Status.State == status.Restarting {
-			items = append(items, task.ID)
-		}
-	}
-	items = slices.DeleteFunc(items, func(item work.Item) bool { return c.running[item] == nil })
+// restartAsked restarts what is this worker's of a restart that was asked for in the config topic.
+func (c *crew) restartAsked(ctx context.Context, s *configs.State, r configs.Restart) {
+	items := c.concerned(r)
 	c.stop(items, nil)
 	for _, item := range items {
 		c.w.states.say(item, status.Restarting, "", "")
 		c.start(ctx, s, item)
 	}
+}
+
+// concerned is what runs here, or has failed here, of what is to be restarted. What the status topic says of it may not be read yet, or not be written.
+func (c *crew) concerned(r configs.Restart) []work.Item {
+	var items []work.Item
+	for item, one := range c.running {
+		if item.Connector == r.Connector && (r.IncludeTasks || !item.IsTask()) && (!r.OnlyFailed || one.failed()) {
+			items = append(items, item)
+		}
+	}
+	return work.Sort(items)
 }
 
 // startMissing starts what this worker was given and does not run.

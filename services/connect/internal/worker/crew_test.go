@@ -1,6 +1,8 @@
 package worker
 
 import (
+	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -123,6 +125,26 @@ func TestFailures(t *testing.T) {
 		r.is("a-0=RUNNING")
 		if got := f.count("fail:a-0"); got != 1 {
 			t.Errorf("it was started %d times in vain", got)
+		}
+	}
+}
+
+// TestARestartGoesByWhatRunsHere has the worker know what has failed before it reads so in the status topic, where nothing is written yet.
+func TestARestartGoesByWhatRunsHere(t *testing.T) {
+	w := newLeader(t, &scripted{})
+	for _, item := range []work.Item{work.Connector("a"), {Connector: "a", Task: 0}, {Connector: "a", Task: 1}, {Connector: "b", Task: 0}} {
+		w.crew.running[item] = &instance{item: item}
+	}
+	w.crew.running[work.Item{Connector: "a", Task: 1}].err = errors.New("out of luck")
+	w.crew.running[work.Item{Connector: "b", Task: 0}].err = errors.New("out of luck")
+	for want, r := range map[string]configs.Restart{
+		"[a]":         {Connector: "a"},
+		"[]":          {Connector: "a", OnlyFailed: true},
+		"[a a-0 a-1]": {Connector: "a", IncludeTasks: true},
+		"[a-1]":       {Connector: "a", IncludeTasks: true, OnlyFailed: true},
+	} {
+		if got := fmt.Sprint(w.crew.concerned(r)); got != want {
+			t.Errorf("%+v restarts %s, want %s", r, got, want)
 		}
 	}
 }
