@@ -116,6 +116,13 @@ func (h *Herder) Topics(name string) ([]string, error) {
 	return names, nil
 }
 
+// Uses says whether a topic is known to be among those that a connector has used.
+func (h *Herder) Uses(connector, topic string) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.status.Uses(connector, topic)
+}
+
 // Offsets are where a connector stands.
 func (h *Herder) Offsets(ctx context.Context, name string) ([]offsets.Entry, error) {
 	c, err := h.connector(name)

@@ -47,7 +47,6 @@ type run struct {
 	positions map[plugin.TopicPartition]*position
 	batch     batch
 	held      held
-	used      map[string]bool
 
 	nextCommit, nextPut time.Time // nextPut is zero for none
 	commitAsked         bool
@@ -73,7 +72,7 @@ type outcome struct {
 
 func newRun(ctx context.Context, t *Task, sink *remote.SinkTask) *run {
 	r := &run{Task: t, ctx: ctx, sink: sink, ready: make(chan struct{}), positions: map[plugin.TopicPartition]*position{}, held: held{maxBytes: maxHeldBytes},
-		used: map[string]bool{}, committed: make(chan outcome, 1), begin: map[plugin.TopicPartition]int64{}, seeks: map[plugin.TopicPartition]int64{}}
+		committed: make(chan outcome, 1), begin: map[plugin.TopicPartition]int64{}, seeks: map[plugin.TopicPartition]int64{}}
 	r.batch.reset()
 	return r
 }

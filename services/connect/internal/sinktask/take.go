@@ -45,11 +45,8 @@ func (r *run) takePartition(p plugin.TopicPartition, records []*kgo.Record) erro
 	if at == nil || len(records) == 0 {
 		return nil // whoever has the partition reads it
 	}
-	if !r.used[p.Topic] {
-		r.used[p.Topic] = true
-		if r.deps.Used != nil {
-			r.deps.Used(p.Topic)
-		}
+	if r.deps.Used != nil {
+		r.deps.Used(p.Topic)
 	}
 	if at.committed == unknown {
 		at.committed = records[0].Offset

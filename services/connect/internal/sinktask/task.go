@@ -30,7 +30,7 @@ type Deps struct {
 	Start func(context.Context, remote.Task) (*remote.SinkTask, error)
 	// Client returns how a client is connected and configured: all but the group and the topics that a consumer is about.
 	Client func(Role) ([]kgo.Opt, error)
-	// Used is told of each topic once, when its first record is read; nil for nobody.
+	// Used is told of the topic of whatever is read, by one goroutine; nil for nobody.
 	Used func(topic string)
 	// Running is told once the connector's task has started; nil for nobody.
 	Running func()

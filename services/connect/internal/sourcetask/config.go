@@ -49,7 +49,7 @@ type Deps struct {
 	WriteOffsets func(context.Context, []offsets.Entry) error
 	// ExactlyOnce has records and offsets written by transactions; nil for at least once.
 	ExactlyOnce *ExactlyOnce
-	// Running is called once the connector's part has started, Used once for each topic that a record was stored in.
+	// Running is called once the connector's part has started, Used with the topic of each record that was stored, by one goroutine.
 	Running func()
 	Used    func(topic string)
 	Log     *zap.Logger

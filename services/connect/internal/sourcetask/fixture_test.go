@@ -374,7 +374,9 @@ func (w *world) prepare(s *source, change func(*Config, *Deps), pairs ...string)
 		Metrics: r.metrics, Running: func() { close(r.started) }, Used: func(topic string) {
 			r.usedMu.Lock()
 			defer r.usedMu.Unlock()
-			r.used = append(r.used, topic)
+			if !slices.Contains(r.used, topic) {
+				r.used = append(r.used, topic)
+			}
 		}}
 	if s != nil {
 		d.Start = client(w.t, s).StartSource

@@ -38,7 +38,6 @@ type run struct {
 	// live ends with the task's context, and when the task is to stop or has failed.
 	live context.Context
 
-	used map[string]bool // topics; the producer's goroutine's
 	// found are numbers of partitions that topics are known to have at least.
 	found map[string]int32
 }
@@ -318,9 +317,8 @@ func (r *run) stored(f *flight, record *kgo.Record) {
 	if r.tracker.wantsAcks {
 		m = &plugin.RecordMetadata{Topic: record.Topic, Partition: record.Partition, Offset: record.Offset, TimestampMs: record.Timestamp.UnixMilli()}
 	}
-	if r.deps.Used != nil && !r.used[record.Topic] { // the producer answers from one goroutine
-		r.used[record.Topic] = true
-		r.deps.Used(record.Topic)
+	if r.deps.Used != nil {
+		r.deps.Used(record.Topic) // the producer answers from one goroutine
 	}
 	r.over(r.tracker.done(f, m), f)
 }

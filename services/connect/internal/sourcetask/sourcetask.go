@@ -59,7 +59,7 @@ func (t *Task) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	r := &run{Task: t, topics: topics, client: client, used: map[string]bool{}, found: map[string]int32{}}
+	r := &run{Task: t, topics: topics, client: client, found: map[string]int32{}}
 	defer r.closeWith(ctx)()
 	var cancel context.CancelFunc
 	r.live, cancel = context.WithCancel(ctx)

@@ -67,6 +67,11 @@ func TopicRemovalRecord(connector, topic string) Record {
 	return Record{Key: topicKey(connector, topic)}
 }
 
+// Forgets says whether a record takes a topic from those that a connector has used.
+func Forgets(key string, value []byte) bool {
+	return value == nil && strings.HasPrefix(key, topicPrefix)
+}
+
 func keyOf(item work.Item) string {
 	if item.IsTask() {
 		return taskPrefix + item.String()

@@ -97,6 +97,12 @@ func (t *Table) Topics(connector string) []Topic {
 	return slices.SortedFunc(maps.Values(t.topics[connector]), func(a, b Topic) int { return strings.Compare(a.Name, b.Name) })
 }
 
+// Uses says whether a connector has used a topic since its topics were last reset.
+func (t *Table) Uses(connector, topic string) bool {
+	_, ok := t.topics[connector][topic]
+	return ok
+}
+
 // Users are the connectors that have used a topic, sorted.
 func (t *Table) Users() []string { return slices.Sorted(maps.Keys(t.topics)) }
 

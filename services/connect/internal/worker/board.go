@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"go.uber.org/zap"
@@ -24,6 +25,9 @@ type board struct {
 	wakes chan struct{}
 	empty chan struct{} // closed while there is nothing
 	busy  bool          // a write is under way
+
+	// forgotten counts the topics that were reset: tasks say then again what they use.
+	forgotten atomic.Int64
 }
 
 // note is a record to be written. A safe one is left out when another worker has written in a later generation.
@@ -47,9 +51,22 @@ func (b *board) say(item work.Item, state status.State, trace, version string) {
 	b.put(note{record: status.StatusRecord(item, s), item: item, state: s, safe: state == status.Unassigned || state == status.Failed})
 }
 
-// used says that a task uses a topic.
-func (b *board) used(item work.Item, name string) {
-	b.put(note{record: status.TopicRecord(status.Topic{Name: name, Connector: item.Connector, Task: item.Task, DiscoveredMs: time.Now().UnixMilli()})})
+// using returns what a task tells of the topics of its records, from one goroutine. Each is noted once, and again after topics were reset.
+func (b *board) using(item work.Item) func(topic string) {
+	forgotten, known := b.forgotten.Load(), map[string]bool{}
+	return func(topic string) {
+		if now := b.forgotten.Load(); now != forgotten {
+			forgotten = now
+			clear(known)
+		}
+		if known[topic] {
+			return
+		}
+		known[topic] = true
+		if !b.w.herder.Uses(item.Connector, topic) {
+			b.put(note{record: status.TopicRecord(status.Topic{Name: topic, Connector: item.Connector, Task: item.Task, DiscoveredMs: time.Now().UnixMilli()})})
+		}
+	}
 }
 
 func (b *board) put(n note) {

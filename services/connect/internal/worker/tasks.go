@@ -45,10 +45,9 @@ func (w *Worker) runTask(ctx context.Context, i *instance) error {
 			w.states.say(i.item, state, "", connector.Version)
 		})
 	}
-	used := func(topic string) {
-		if w.config.Values.Bool("topic.tracking.enable") {
-			w.states.used(i.item, topic)
-		}
+	var used func(topic string)
+	if w.config.Values.Bool("topic.tracking.enable") {
+		used = w.states.using(i.item)
 	}
 	var r runner
 	if connector.Source {

@@ -250,6 +250,9 @@ func (t *topics) followStatus(r topiclog.Record) {
 	if err := t.w.herder.FollowStatus(string(r.Key), r.Value); err != nil {
 		t.w.log.Warn("reading the status topic", zap.Error(err))
 	}
+	if status.Forgets(string(r.Key), r.Value) {
+		t.w.states.forgotten.Add(1)
+	}
 }
 
 // writeConfigs appends to the config topic and returns once the records have been followed.
