@@ -3,6 +3,7 @@ package plugin
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"time"
 
@@ -90,7 +91,7 @@ var ErrNoReports = errors.New("the connector's configuration neither tolerates e
 // reported; the task then fails by returning that.
 func (c *SinkContext) Report(r *SinkRecord, fault error) error {
 	if !c.reports {
-		return errors.Join(fault, ErrNoReports)
+		return fmt.Errorf("record %s-%d@%d: %w (%w)", r.Original.Topic, r.Original.Partition, r.Offset, fault, ErrNoReports)
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -171,7 +171,7 @@ func TestPoison(t *testing.T) {
 		server = listen(t, refuse)
 		task = sink(t, map[string]string{"http.url": server.URL, "batch.max.size": size, "batch.prefix": "", "batch.suffix": ""}, false)
 		_, err = put(t, task, records(0, 0, texts...))
-		if err == nil || !strings.Contains(err.Error(), "sending orders-0-2: 422") {
+		if err == nil || !strings.Contains(err.Error(), "sending: record orders-0@2: 422") {
 			t.Errorf("batches of %s: %v", size, err)
 		}
 		wantTexts(t, strings.Split(strings.Join(server.taken(), ","), ","), []string{"0", "1"})

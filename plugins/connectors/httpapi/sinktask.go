@@ -222,7 +222,7 @@ func (t *sinkTask) send(ctx context.Context, batch []item) error {
 		return t.send(ctx, batch[half:])
 	}
 	if err := t.report(first, errors.New(a.excerpt())); err != nil {
-		return fmt.Errorf("sending %s: %w", name(batch), err)
+		return fmt.Errorf("sending: %w", err)
 	}
 	return nil
 }

@@ -192,7 +192,7 @@ func TestPoison(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			if !strings.Contains(err.Error(), test.want) || !strings.Contains(err.Error(), "orders-0-11") {
+			if !strings.Contains(err.Error(), test.want) || !strings.Contains(err.Error(), "orders-0@11") {
 				t.Error(err)
 			}
 		})

@@ -90,7 +90,7 @@ func (t *sinkTask) Put(ctx context.Context, records []plugin.SinkRecord) error {
 		message, err := t.message(r)
 		if err != nil {
 			if err := t.context.Report(r, err); err != nil {
-				return fmt.Errorf("%s: %w", id(r), err)
+				return err
 			}
 			t.taken[r.Original] = r.Offset + 1
 			continue
@@ -261,8 +261,8 @@ func (t *sinkTask) send() error {
 func (t *sinkTask) refuse(place int, err error) error {
 	r := t.queue[place].record
 	if err := t.context.Report(&r, err); err != nil {
-		t.fault = fmt.Errorf("publishing %s: %w", id(&r), err)
-		return t.fault
+		t.fault = err
+		return err
 	}
 	t.queue = slices.Delete(t.queue, place, place+1)
 	if place < t.sent {

@@ -129,7 +129,6 @@ func (t *sinkTask) report(r *plugin.SinkRecord, fault error) error {
 	if t.reported[at] {
 		return nil
 	}
-	fault = fmt.Errorf("record %s-%d@%d: %w", at.Topic, at.Partition, at.offset, fault)
 	if err := t.context.Report(r, fault); err != nil {
 		return err
 	}

@@ -178,7 +178,8 @@ func TestNoTopicForDeadLetters(t *testing.T) {
 func TestNoReports(t *testing.T) {
 	f := newFixture(t, 1)
 	f.producePoison()
-	if err := f.run().end(); err == nil || !strings.Contains(err.Error(), plugin.ErrNoReports.Error()) {
+	err := f.run().end()
+	if err == nil || !strings.Contains(err.Error(), "record orders-0@1: ") || !strings.Contains(err.Error(), plugin.ErrNoReports.Error()) {
 		t.Errorf("ended with %v", err)
 	}
 }
