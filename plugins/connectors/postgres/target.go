@@ -52,7 +52,7 @@ func (t *sinkTask) prepare(ctx context.Context, r *plugin.SinkRecord) (write, er
 	if err != nil {
 		return write{}, err
 	}
-	p, err := t.planFor(ctx, to, r.Key.Schema, r.Value.Schema)
+	p, err := t.planFor(ctx, to, r.Key.Schema, plan.ValueSchema(&r.Record))
 	if err != nil {
 		return write{}, err
 	}

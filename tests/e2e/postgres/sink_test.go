@@ -147,10 +147,10 @@ func TestSinkConformance(t *testing.T) {
 
 func TestUpserts(t *testing.T) {
 	s := setUp(t, "").sink(map[string]string{"insert.mode": "upsert", "pk.mode": "record_key", "auto.create": "true", "delete.enabled": "true"}).start()
-	s.put(s.record(id(9), data.Value{})) // of a table that is not there
+	s.put(s.record(id(9), data.Value{}), s.record(id(9), data.Value{Schema: nameSchema})) // of a table that is not there
 	batch := []plugin.SinkRecord{
 		s.record(id(1), of(nameSchema, "one")), s.record(id(2), of(nameSchema, "two")), s.record(id(1), of(nameSchema, "one again")),
-		s.record(id(2), data.Value{}), s.record(id(3), data.Value{}), s.record(id(3), of(nameSchema, "three")), s.record(id(4), of(nameSchema, nil)),
+		s.record(id(2), data.Value{Schema: maybeText}), s.record(id(3), data.Value{Schema: nameSchema}), s.record(id(3), of(nameSchema, "three")), s.record(id(4), of(nameSchema, nil)),
 		s.record(id(5), of(nameSchema, "x")), s.record(id(5), data.Value{}), s.record(id(5), of(nameSchema, "five")),
 	}
 	for range 2 { // it is put again after a failure

@@ -96,6 +96,14 @@ type Plan struct {
 	key, value *data.Schema
 }
 
+// ValueSchema is what a record's plan goes by: a null deletes whatever its schema is.
+func ValueSchema(r *data.Record) *data.Schema {
+	if r.Value.V == nil {
+		return nil
+	}
+	return r.Value.Schema
+}
+
 // New returns the plan for records whose key and value have some schemas. The error is one of the records.
 func New(o *Options, key, value *data.Schema) (*Plan, error) {
 	p := &Plan{options: o, key: key, value: value}
@@ -105,7 +113,7 @@ func New(o *Options, key, value *data.Schema) (*Plan, error) {
 	p.Keys = len(p.Fields)
 	if value == nil {
 		if !o.Delete {
-			return nil, errors.New("the value has no schema, and delete.enabled is false")
+			return nil, errors.New("the value is null or has no schema, and delete.enabled is false")
 		}
 		return p, nil
 	}

@@ -187,6 +187,14 @@ func TestRecords(t *testing.T) {
 	if values, err := only.Values(&tombstone, true, nil); err != nil || len(values) != 2 {
 		t.Errorf("%q, %v", values, err)
 	}
+	for _, s := range []*data.Schema{nil, text, valued} {
+		if null := data.NewRecord("t", key, data.Value{Schema: s}); ValueSchema(&null) != nil {
+			t.Errorf("a null of schema %v is not planned as what deletes", s)
+		}
+	}
+	if ValueSchema(&r) != valued {
+		t.Error("a value is not planned by its schema")
+	}
 	plain := data.NewRecord("t", key, data.Value{V: "text"})
 	if _, err := only.Deletes(&plain); err == nil {
 		t.Error("a value without a schema deletes")
