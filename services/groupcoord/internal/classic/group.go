@@ -71,8 +71,10 @@ type Group struct {
 	supported map[string]int
 	// joining counts the members whose join is parked.
 	joining int
-	// pending are ids handed out to members who have not joined with them yet (KIP-394).
-	pending map[string]bool
+	// pending are ids handed out to members who have not joined with them yet (KIP-394), and until when they may.
+	pending map[string]time.Time
+	// awaited are those among pending that the join phase waits for.
+	awaited map[string]bool
 	// unsynced are members who have not synced in this generation.
 	unsynced map[string]bool
 	// topics are those that some member subscribed to when the generation began; nil when that is not known.
@@ -86,7 +88,7 @@ type Group struct {
 
 // New is a group without members.
 func New(id string) *Group {
-	g := &Group{id: id, state: Empty, sinceMs: -1, pending: map[string]bool{}, unsynced: map[string]bool{}}
+	g := &Group{id: id, state: Empty, sinceMs: -1, pending: map[string]time.Time{}, awaited: map[string]bool{}, unsynced: map[string]bool{}}
 	g.clearMembers()
 	return g
 }
@@ -220,7 +222,13 @@ func (g *Group) put(m *member) {
 	if m.join != 0 {
 		g.joining++
 	}
-	delete(g.pending, m.id)
+	g.forget(m.id)
+}
+
+// forget has an id not pending any more.
+func (g *Group) forget(id string) {
+	delete(g.pending, id)
+	delete(g.awaited, id)
 }
 
 // take is the reverse of put; what waits stays with the member.
@@ -249,7 +257,7 @@ func (g *Group) count(m *member, n int) {
 // which clients join anew.
 func (g *Group) remove(o *op.Op, id string) {
 	o.ClearTimer(g.session(id))
-	delete(g.pending, id)
+	g.forget(id)
 	m := g.members[id]
 	if m == nil {
 		return
@@ -282,7 +290,12 @@ func (g *Group) check(id string, instanceID *string) error {
 }
 
 // allJoined says whether nobody has to be waited for.
-func (g *Group) allJoined() bool { return g.joining == len(g.members) && len(g.pending) == 0 }
+func (g *Group) allJoined() bool { return g.joining == len(g.members) && len(g.awaited) == 0 }
+
+func (g *Group) isPending(id string) bool {
+	_, ok := g.pending[id]
+	return ok
+}
 
 // rebalanceTimeout is the longest that a member asked for.
 func (g *Group) rebalanceTimeout() time.Duration {

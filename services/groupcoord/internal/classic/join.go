@@ -88,7 +88,7 @@ func (g *Group) Join(o *op.Op, t coordinator.Ticket, c op.Client, req *kmsg.Join
 		j.fail(o, kerr.InconsistentGroupProtocol)
 	case req.MemberID == "":
 		g.joinUnknown(o, j)
-	case g.pending[req.MemberID]:
+	case g.isPending(req.MemberID):
 		g.joinPending(o, j)
 	default:
 		g.joinMember(o, j)
@@ -140,8 +140,9 @@ func (g *Group) joinUnknown(o *op.Op, j *joining) {
 		g.add(o, j, id)
 		return
 	}
-	g.pending[id] = true
-	o.SetTimer(g.session(id), o.Now.Add(milliseconds(j.req.SessionTimeoutMillis)))
+	session := milliseconds(j.req.SessionTimeoutMillis)
+	g.pending[id], g.awaited[id] = o.Now.Add(session), true
+	o.SetTimer(g.session(id), o.Now.Add(min(session, pendingWait)))
 	o.Answer(j.ticket, joinError(id, kerr.MemberIDRequired))
 }
 

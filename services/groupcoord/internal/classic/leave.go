@@ -68,7 +68,7 @@ func (g *Group) leaving(m kmsg.LeaveGroupRequestMember) (string, error) {
 			return "", kerr.UnknownMemberID
 		}
 		return id, nil
-	case g.pending[m.MemberID]:
+	case g.isPending(m.MemberID):
 		return m.MemberID, nil
 	}
 	return m.MemberID, g.check(m.MemberID, m.InstanceID)

@@ -13,7 +13,7 @@ import (
 
 // Kinds of timers.
 const (
-	// SessionTimer goes off when nothing was heard of a member, or of a pending id.
+	// SessionTimer goes off when nothing was heard of a member, or of a pending id, and when a pending id was waited for enough.
 	SessionTimer = "classic-session"
 	// JoinTimer ends the wait for members to join.
 	JoinTimer = "classic-join"
@@ -23,6 +23,10 @@ const (
 
 // newMemberTimeout is how long the first join of a member is parked at most.
 const newMemberTimeout = 5 * time.Minute
+
+// pendingWait is how long a rebalance waits at most for a member that was given an id to join with it: as long as members that are
+// there take to hear of the rebalance (heartbeat.interval.ms). A consumer that is closed before it has its id cannot give it back.
+const pendingWait = 3 * time.Second
 
 // leastWait is how long static members are waited for again at least: they may ask for a rebalance timeout of nothing.
 const leastWait = time.Second
@@ -190,11 +194,15 @@ func (g *Group) selectProtocol() string {
 	return selected
 }
 
-// expire drops a member, or a pending id, that was not heard of in time.
+// expire drops a member, or a pending id, that was not heard of in time. A pending id may be joined with longer than it is waited for.
 func (g *Group) expire(o *op.Op, id string) {
 	m := g.members[id]
 	switch {
-	case g.pending[id]:
+	case g.pending[id].After(o.Now):
+		delete(g.awaited, id)
+		o.SetTimer(g.session(id), g.pending[id])
+		g.tryCompleteJoin(o)
+	case g.isPending(id):
 		g.remove(o, id)
 		g.completeIfAllJoined(o)
 	case m != nil && !m.waits():
