@@ -20,6 +20,10 @@ const (
 	// unknownTopicRetries and minMetadataAge have a topic looked for during some seconds before it counts as not there.
 	unknownTopicRetries = 10
 	minMetadataAge      = 500 * time.Millisecond
+	// unknownPartitionRetries have a partition that was just added looked for during about a second; after that in vain there is no wait for one
+	// of its topic during lackingAge.
+	unknownPartitionRetries = 4
+	lackingAge              = 10 * time.Second
 	// transactionTimeout is after how long the brokers abort a transaction of a task that is silent, as of Kafka's producer.
 	transactionTimeout = time.Minute
 	// partitionsAge is for how long a partitioner plugin is told the same number of partitions.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sort"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -38,8 +39,9 @@ type run struct {
 	// live ends with the task's context, and when the task is to stop or has failed.
 	live context.Context
 
-	// found are numbers of partitions that topics are known to have at least.
-	found map[string]int32
+	// found are numbers of partitions that topics are known to have at least, lacking is when a partition of a topic was not found.
+	found   map[string]int32
+	lacking map[string]time.Time
 }
 
 // guarantee is what sets at least once and exactly once apart.
@@ -252,27 +254,49 @@ func (r *run) ready(topic string) error {
 }
 
 // findPartition looks for the partition that a record has: it may be newer than what the producer knows of its topic. One that is not found fails when it is
-// produced.
+// produced, and others of the topic are not waited for in the time after that.
 func (r *run) findPartition(record *kgo.Record) error {
 	if record.Partition < r.found[record.Topic] {
 		return nil
 	}
 	backoff := minBackoff
-	for range unknownTopicRetries {
-		if leader, _, err := r.client.PartitionLeader(record.Topic, 0); leader < 0 || err != nil {
+	for tries := 0; ; tries++ {
+		if !r.knows(record.Topic, 0) {
 			return nil // nothing is known of the topic yet
 		}
-		if leader, _, err := r.client.PartitionLeader(record.Topic, record.Partition); leader >= 0 || err != nil {
+		if r.knows(record.Topic, record.Partition) {
 			r.found[record.Topic] = record.Partition + 1
+			delete(r.lacking, record.Topic)
 			return nil
 		}
 		r.client.ForceMetadataRefresh()
+		if time.Since(r.lacking[record.Topic]) < lackingAge {
+			return nil
+		}
+		if tries == unknownPartitionRetries {
+			r.lacking[record.Topic] = time.Now()
+			return nil
+		}
 		if !pause(r.live, &backoff) {
 			return errEnding
 		}
 		backoff = min(backoff, minMetadataAge)
 	}
-	return nil
+}
+
+// knows says whether the producer knows of a partition.
+func (r *run) knows(topic string, partition int32) bool {
+	leader, _, err := r.client.PartitionLeader(topic, partition)
+	return leader >= 0 || err != nil
+}
+
+// noPartition is what is wrong with a record for a partition that its topic does not have; nil if that cannot be said.
+func (r *run) noPartition(record *kgo.Record) error {
+	if record.Partition < 0 || !r.knows(record.Topic, 0) || r.knows(record.Topic, record.Partition) {
+		return nil
+	}
+	n := sort.Search(int(record.Partition), func(n int) bool { return !r.knows(record.Topic, int32(n)) })
+	return fmt.Errorf("topic %q has no partition %d, it has %d", record.Topic, record.Partition, n)
 }
 
 // admit waits until there is room for a record.
@@ -302,6 +326,9 @@ func (f *flight) answered(record *kgo.Record, err error) {
 	case r.closing.Load():
 		r.over(r.tracker.lose(f), f)
 		return
+	}
+	if absent := r.noPartition(record); absent != nil {
+		err = absent
 	}
 	if err = r.guarantee.lost(f, err); err == nil {
 		r.leftOut(f)

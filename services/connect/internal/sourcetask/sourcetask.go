@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"time"
 
 	"go.opentelemetry.io/otel/trace/noop"
 	"go.uber.org/zap"
@@ -59,7 +60,7 @@ func (t *Task) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	r := &run{Task: t, topics: topics, client: client, found: map[string]int32{}}
+	r := &run{Task: t, topics: topics, client: client, found: map[string]int32{}, lacking: map[string]time.Time{}}
 	defer r.closeWith(ctx)()
 	var cancel context.CancelFunc
 	r.live, cancel = context.WithCancel(ctx)

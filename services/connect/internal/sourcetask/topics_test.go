@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kfake"
@@ -181,6 +182,40 @@ func TestANewPartition(t *testing.T) {
 	r.stop()
 	if got := texts(w.consume("orders", 5)[4]); !slices.Equal(got, []string{"c", "d"}) {
 		t.Errorf("the new partition has %q", got)
+	}
+}
+
+// TestAPartitionThatIsNotThere has a record for one fail before long, and others that come then at once.
+func TestAPartitionThatIsNotThere(t *testing.T) {
+	w := newWorld(t)
+	into := func(partition int32, value string) plugin.SourceRecord {
+		r := record("orders", value)
+		r.Partition = partition
+		return r
+	}
+	stored := make(chan struct{})
+	const many = 20
+	s := newSource(turns(func() ([]plugin.SourceRecord, error) { return []plugin.SourceRecord{into(0, "a")}, nil }, func() ([]plugin.SourceRecord, error) {
+		<-stored
+		return append(slices.Repeat([]plugin.SourceRecord{into(7, "x")}, many), into(1, "b")), nil
+	}))
+	r := w.start(s, nil, "errors.tolerance", "all")
+	s.await(t, "the first record", has("stored a"))
+	began := time.Now()
+	close(stored)
+	s.await(t, "the last record", has("left out x", "stored b"))
+	if took := time.Since(began); took > 4*time.Second {
+		t.Errorf("%d records for a partition that is not there took %v", many, took)
+	}
+	for range many {
+		if f := <-r.reports; !strings.Contains(f.Error(), `record for orders-7: KAFKA_PRODUCE`) || !strings.Contains(f.Error(), `topic "orders" has no partition 7, it has 3`) {
+			t.Error(f)
+		}
+	}
+	r.stop()
+	r = w.start(newSource(turns(func() ([]plugin.SourceRecord, error) { return []plugin.SourceRecord{into(9, "y")}, nil })), nil)
+	if err := r.end(); err == nil || !strings.Contains(err.Error(), `topic "orders" has no partition 9, it has 3`) {
+		t.Errorf("the first record of a task: %v", err)
 	}
 }
 
