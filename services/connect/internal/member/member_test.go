@@ -38,9 +38,11 @@ type testWorker struct {
 	stop    context.CancelFunc
 	done    chan error
 
-	mu      sync.Mutex
-	cut     bool
-	behind  bool // it cannot read the config topic
+	mu     sync.Mutex
+	cut    bool
+	behind bool // it cannot read the config topic
+	// still is how long it stands still while the next answer to a JoinGroup lies there.
+	still   time.Duration
 	settled Settlement
 	// stopTakes is how long it takes to stop anything.
 	stopTakes time.Duration
@@ -75,7 +77,11 @@ func (c *cluster) worker(name string, change func(*Config)) *testWorker {
 	w.member = New(config, Deps{
 		Log: zap.NewNop(),
 		Do: func(ctx context.Context, addr string, req kmsg.Request) (kmsg.Response, error) {
-			return c.coordinator.do(ctx, addr, req, w.isCut)
+			resp, err := c.coordinator.do(ctx, addr, req, w.isCut)
+			if _, joins := req.(*kmsg.JoinGroupRequest); joins && err == nil {
+				wait(ctx, w.standStill())
+			}
+			return resp, err
 		},
 		Configs: w.configs,
 		CatchUp: w.catchUp,
@@ -93,6 +99,14 @@ func (w *testWorker) isCut() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.cut
+}
+
+func (w *testWorker) standStill() time.Duration {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	d := w.still
+	w.still = 0
+	return d
 }
 
 func (w *testWorker) set(f func()) {
@@ -401,4 +415,30 @@ func TestWhatTryingAgainDoesNotHelp(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestStandingStill has a worker find the answer to its JoinGroup when the group has long forgotten it: that the answer comes is no sign of life, and all of
+// its work may run elsewhere by now.
+func TestStandingStill(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t)
+		w := c.worker("a", nil)
+		c.configure(2, nil, names("c", 3)...)
+		later(time.Minute)
+		c.wantBalance("at first", map[string]int{"a": 9})
+		const still = 3 * session
+		w.set(func() { w.still = still })
+		w.member.Rejoin()
+		later(still - time.Second)
+		if c.stops != 0 {
+			t.Fatalf("%d were stopped while the worker stood still", c.stops)
+		}
+		later(time.Second + session/2)
+		if c.stops != 9 {
+			t.Errorf("%d of 9 were stopped once it went on", c.stops)
+		}
+		later(time.Minute)
+		c.wantBalance("in the end", map[string]int{"a": 9})
+		w.shutDown(t)
+	})
 }
