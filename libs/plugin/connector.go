@@ -41,8 +41,8 @@ type ConfigValidator interface {
 
 // Watcher is a Connector whose tasks depend on more than the configuration.
 type Watcher interface {
-	// Watch runs while the connector does, until ctx ends. It calls changed when TaskConfigs would answer something else. An
-	// error fails the connector.
+	// Watch runs while the connector does, until ctx ends, even if the configuration leaves nothing to watch. It calls changed when TaskConfigs would
+	// answer something else. To return before ctx ends fails the connector, with or without an error: nobody would notice that nothing is watched any more.
 	Watch(ctx context.Context, config map[string]string, changed func()) error
 }
 

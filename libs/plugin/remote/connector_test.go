@@ -80,7 +80,12 @@ func TestWatch(t *testing.T) {
 			t.Errorf("%s: %v", table, err)
 		}
 	}
-	if ended != 3 {
+	// In another language it is the stream that ends.
+	c = &Connector{Client: serve(t, func(s *grpc.Server) { pluginpb.RegisterConnectorServer(s, &rogue{}) }), Process: c.Process}
+	if err := c.Watch(t.Context(), nil, func() {}); err == nil || !strings.Contains(err.Error(), "stopped watching") {
+		t.Errorf("the stream ends: %v", err)
+	}
+	if ended != 4 {
 		t.Errorf("%d processes have ended", ended)
 	}
 }
@@ -118,6 +123,10 @@ func (r *rogue) Sink(stream grpc.BidiStreamingServer[pluginpb.SinkRequest, plugi
 			return err
 		}
 	}
+	return nil
+}
+
+func (r *rogue) Watch(*pluginpb.WatchRequest, grpc.ServerStreamingServer[pluginpb.WatchEvent]) error {
 	return nil
 }
 

@@ -165,6 +165,19 @@ func TestAConnectorThatRefuses(t *testing.T) {
 	r.is("a=RUNNING", "a-0=RUNNING")
 }
 
+// TestAConnectorThatGivesUpWatching has one fail that returns from Watch, although without an error.
+func TestAConnectorThatGivesUpWatching(t *testing.T) {
+	f := newFixture(t)
+	r := f.standalone()
+	c := f.config("a", 1)
+	c["connector.class"] = "inattentive"
+	r.create(c)
+	r.is("a=FAILED")
+	if s, err := r.herder.Status("a"); err != nil || !strings.Contains(s.Connector.Trace, "Watch has returned") {
+		t.Errorf("%+v, %v", s.Connector, err)
+	}
+}
+
 // TestTasksThatHang has them be ended, all at the same time, while others end in good order.
 func TestTasksThatHang(t *testing.T) {
 	f := newFixture(t)

@@ -38,7 +38,7 @@ const (
 
 func TestMain(m *testing.M) {
 	if os.Getenv(fixtureVariable) != "" {
-		plugin.Serve(obedient{})
+		plugin.Serve(obedient{}, inattentive{})
 		return
 	}
 	os.Exit(m.Run())
@@ -64,6 +64,13 @@ func (obedient) TaskConfigs(ctx context.Context, config map[string]string, most 
 	}
 	return all, nil
 }
+
+// inattentive is one that gives up watching.
+type inattentive struct{ obedient }
+
+func (inattentive) Info() plugin.Info { return plugin.Info{Name: "inattentive", Version: "7"} }
+
+func (inattentive) Watch(context.Context, map[string]string, func()) error { return nil }
 
 type obedientTask struct{ config map[string]string }
 
