@@ -212,9 +212,9 @@ func guarded[T any](operation func() (T, error)) (result T, err error) {
 	return operation()
 }
 
-// attempt does an operation, again if it fails and errors.* say so. ok says that it has succeeded in the end; otherwise f, with its error, is
-// reported, and err is the end of the task.
-func attempt[T any](ctx context.Context, p *Pipeline, f Failure, operation func() (T, error)) (result T, ok bool, err error) {
+// attempt does an operation, again if it fails and errors.* say so. ok says that it has succeeded in the end; otherwise a copy of f, with its error,
+// is reported, and err is the end of the task.
+func attempt[T any](ctx context.Context, p *Pipeline, f *Failure, operation func() (T, error)) (result T, ok bool, err error) {
 	if result, err = guarded(operation); err == nil {
 		return result, true, nil
 	}
@@ -232,8 +232,9 @@ func attempt[T any](ctx context.Context, p *Pipeline, f Failure, operation func(
 			return result, true, nil
 		}
 	}
-	f.Err = err
-	return result, false, p.fail(ctx, new(f))
+	failed := *f
+	failed.Err = err
+	return result, false, p.fail(ctx, &failed)
 }
 
 // pause waits before an operation is tried again, unless there is no time left for that.

@@ -56,6 +56,8 @@ type Pipeline struct {
 
 	key, value, header stage
 	transforms         []*transform.Stage
+	// untraced is the last context that was in no trace, as that of most records is: to find out costs more than a conversion.
+	untraced context.Context
 }
 
 // stage is a converter with the name of its class.
@@ -101,15 +103,16 @@ func wait(ctx context.Context, d time.Duration) {
 // failed and that is tolerated. What was consumed is only read. The error, a *Failure unless ctx has ended, is the end of the task.
 func (p *Pipeline) FromTopic(ctx context.Context, consumed *kgo.Record) (r plugin.SinkRecord, keep bool, err error) {
 	f := Failure{Consumed: consumed}
-	record, keep, err := p.decode(ctx, f)
-	if keep && err == nil {
-		record, keep, err = p.transform(ctx, f, record)
+	keep, err = p.decode(ctx, &f, &r.Record)
+	if keep && err == nil && len(p.transforms) > 0 {
+		r.Record, keep, err = p.transform(ctx, &f, r.Record)
 	}
 	if !keep || err != nil {
 		return plugin.SinkRecord{}, false, err
 	}
-	record.Offset = consumed.Offset
-	return plugin.SinkRecord{Record: record, Original: plugin.TopicPartition{Topic: consumed.Topic, Partition: consumed.Partition}}, true, nil
+	r.Offset = consumed.Offset
+	r.Original = plugin.TopicPartition{Topic: consumed.Topic, Partition: consumed.Partition}
+	return r, true, nil
 }
 
 // ToTopic returns the record to be produced of what a source has given, or nil if there is nothing to produce: a transform has dropped the record, or
@@ -117,21 +120,20 @@ func (p *Pipeline) FromTopic(ctx context.Context, consumed *kgo.Record) (r plugi
 // The error, a *Failure unless ctx has ended, is the end of the task.
 func (p *Pipeline) ToTopic(ctx context.Context, polled *data.Record) (*kgo.Record, error) {
 	f := Failure{Polled: polled}
-	record, keep, err := p.transform(ctx, f, *polled)
+	record, keep, err := *polled, true, error(nil)
+	if len(p.transforms) > 0 {
+		record, keep, err = p.transform(ctx, &f, record)
+	}
 	if !keep || err != nil {
 		return nil, err
 	}
 	if record.TimestampMs < data.NoTimestamp {
-		f.Stage, f.Class, f.Err = Transformation, sourceTaskClass, fmt.Errorf("its timestamp is %d", record.TimestampMs)
-		return nil, p.fail(ctx, &f)
+		return nil, p.fail(ctx, &Failure{Polled: polled, Stage: Transformation, Class: sourceTaskClass, Err: fmt.Errorf("its timestamp is %d", record.TimestampMs)})
 	}
-	return p.encode(ctx, f, &record)
+	return p.encode(ctx, &f, &record)
 }
 
-func (p *Pipeline) transform(ctx context.Context, f Failure, r data.Record) (data.Record, bool, error) {
-	if len(p.transforms) == 0 {
-		return r, true, nil
-	}
+func (p *Pipeline) transform(ctx context.Context, f *Failure, r data.Record) (data.Record, bool, error) {
 	end := p.span(ctx, "connect.transform")
 	dropped := false
 	for _, s := range p.transforms {
@@ -150,24 +152,24 @@ func (p *Pipeline) transform(ctx context.Context, f Failure, r data.Record) (dat
 	return r, true, nil
 }
 
-func (p *Pipeline) decode(ctx context.Context, f Failure) (r data.Record, ok bool, err error) {
+func (p *Pipeline) decode(ctx context.Context, f *Failure, r *data.Record) (ok bool, err error) {
 	end := p.span(ctx, "connect.convert")
 	defer func() { end(err) }()
 	c := f.Consumed
-	r = data.Record{Topic: c.Topic, Partition: c.Partition, Offset: c.Offset, TimestampMs: data.NoTimestamp}
+	r.Topic, r.Partition, r.Offset, r.TimestampMs = c.Topic, c.Partition, c.Offset, data.NoTimestamp
 	if !c.Timestamp.IsZero() {
 		r.TimestampMs = c.Timestamp.UnixMilli()
 	}
 	f.Stage, f.Class = KeyConverter, p.key.class
 	if r.Key, ok, err = attempt(ctx, p, f, func() (data.Value, error) { return p.key.Decode(c.Topic, c.Key) }); !ok {
-		return r, false, err
+		return false, err
 	}
 	f.Stage, f.Class = ValueConverter, p.value.class
 	if r.Value, ok, err = attempt(ctx, p, f, func() (data.Value, error) { return p.value.Decode(c.Topic, c.Value) }); !ok {
-		return r, false, err
+		return false, err
 	}
 	if len(c.Headers) == 0 {
-		return r, true, nil
+		return true, nil
 	}
 	f.Stage, f.Class = HeaderConverter, p.header.class
 	r.Headers, ok, err = attempt(ctx, p, f, func() ([]data.Header, error) {
@@ -181,10 +183,10 @@ func (p *Pipeline) decode(ctx context.Context, f Failure) (r data.Record, ok boo
 		}
 		return headers, nil
 	})
-	return r, ok, err
+	return ok, err
 }
 
-func (p *Pipeline) encode(ctx context.Context, f Failure, r *data.Record) (to *kgo.Record, err error) {
+func (p *Pipeline) encode(ctx context.Context, f *Failure, r *data.Record) (to *kgo.Record, err error) {
 	end := p.span(ctx, "connect.convert")
 	defer func() { end(err) }()
 	to = &kgo.Record{Topic: r.Topic, Partition: r.Partition}
@@ -225,7 +227,11 @@ func endNothing(error) {}
 
 // span begins a span if ctx is in a trace that is sampled; what it returns ends it.
 func (p *Pipeline) span(ctx context.Context, name string) (end func(error)) {
-	if p.deps.Tracer == nil || !trace.SpanContextFromContext(ctx).IsSampled() {
+	if p.deps.Tracer == nil || ctx == p.untraced {
+		return endNothing
+	}
+	if !trace.SpanContextFromContext(ctx).IsSampled() {
+		p.untraced = ctx
 		return endNothing
 	}
 	_, span := p.deps.Tracer.Start(ctx, name)

@@ -427,7 +427,7 @@ func TestSpans(t *testing.T) {
 
 func BenchmarkFromTopic(b *testing.B) {
 	for name, properties := range map[string][]string{
-		"json": nil, "bytes": {"value.converter", "ByteArray", "key.converter", "ByteArray"},
+		"json": nil, "string": {"value.converter", "String", "key.converter", "String"}, "bytes": {"value.converter", "ByteArray", "key.converter", "ByteArray"},
 		"json+2smt": {"transforms", "a,b", "transforms.a.type", "InsertField$Value", "transforms.a.offset.field", "o", "transforms.b.type", "RegexRouter", "transforms.b.regex", "x", "transforms.b.replacement", "y"},
 	} {
 		b.Run(name, func(b *testing.B) {
