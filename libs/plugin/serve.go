@@ -15,6 +15,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/cauce-stream/cauce/libs/plugin/internal/codec"
 	"github.com/cauce-stream/cauce/libs/plugin/pluginpb"
 )
 
@@ -53,7 +54,7 @@ const bufferBytes = 128 << 10
 
 // ServerOptions are those of the gRPC server that plugins are served on.
 func ServerOptions() []grpc.ServerOption {
-	return []grpc.ServerOption{grpc.MaxRecvMsgSize(MaxRequestBytes), grpc.UnaryInterceptor(guard),
+	return []grpc.ServerOption{grpc.MaxRecvMsgSize(MaxRequestBytes), grpc.UnaryInterceptor(guard), grpc.ForceServerCodecV2(codec.New()),
 		grpc.InitialWindowSize(windowBytes), grpc.InitialConnWindowSize(windowBytes), grpc.ReadBufferSize(bufferBytes), grpc.WriteBufferSize(bufferBytes)}
 }
 

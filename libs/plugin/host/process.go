@@ -17,6 +17,7 @@ import (
 	"google.golang.org/grpc/health/grpc_health_v1"
 
 	"github.com/cauce-stream/cauce/libs/plugin"
+	"github.com/cauce-stream/cauce/libs/plugin/internal/codec"
 	"github.com/cauce-stream/cauce/libs/plugin/pluginpb"
 )
 
@@ -71,7 +72,7 @@ func startProcess(abort context.Context, file, socketDir string, startTimeout ti
 		SkipHostEnv:      true,
 		StartTimeout:     startTimeout,
 		GRPCDialOptions: []grpc.DialOption{grpc.WithInitialWindowSize(windowBytes), grpc.WithInitialConnWindowSize(windowBytes),
-			grpc.WithReadBufferSize(bufferBytes), grpc.WithWriteBufferSize(bufferBytes)},
+			grpc.WithReadBufferSize(bufferBytes), grpc.WithWriteBufferSize(bufferBytes), grpc.WithDefaultCallOptions(grpc.ForceCodecV2(codec.New()))},
 		UnixSocketConfig: &goplugin.UnixSocketConfig{TempDir: socketDir},
 		Logger:           hclog.NewNullLogger(),
 		RunnerFunc: func(_ hclog.Logger, filled *exec.Cmd, _ string) (pluginrunner.Runner, error) {
