@@ -6,6 +6,7 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"runtime"
 	"runtime/debug"
 	"slices"
 
@@ -34,6 +35,8 @@ func Serve(plugins ...Plugin) {
 		describe(offers)
 		os.Exit(0)
 	}
+	ballast := make([]byte, ballastBytes)
+	defer runtime.KeepAlive(ballast)
 	go exitWithParent(os.Stdin)
 	slog.SetDefault(newLogger(os.Stderr)) // the real one: go-plugin replaces the variable
 	goplugin.Serve(&goplugin.ServeConfig{
@@ -45,6 +48,10 @@ func Serve(plugins ...Plugin) {
 		},
 	})
 }
+
+// ballastBytes is memory that is never written to, and so takes none, but that counts when the collector decides when to run: a
+// plugin has a few MiB in use, and would be collected fifty times a second. A heap of any size grows by as much at most.
+const ballastBytes = 8 << 20
 
 // windowBytes is how much of a stream may be under way. By default it would be a fraction of a batch of records.
 const windowBytes = 4 << 20
