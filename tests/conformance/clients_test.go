@@ -14,6 +14,7 @@ import (
 
 	"github.com/cauce-stream/cauce/tests/conformance/internal/cache"
 	"github.com/cauce-stream/cauce/tests/conformance/internal/client"
+	"github.com/cauce-stream/cauce/tests/conformance/internal/server"
 	"github.com/cauce-stream/cauce/tests/conformance/internal/workload"
 )
 
@@ -252,7 +253,7 @@ func newDriver(t *testing.T, name string, writes workload.Shape, program string,
 
 func absClientDir(t *testing.T, name string) string {
 	t.Helper()
-	dir, err := clientDir(name)
+	dir, err := server.ClientDir(root, name)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,11 +9,12 @@ import (
 	"testing"
 
 	"github.com/cauce-stream/cauce/tests/conformance/internal/cache"
+	"github.com/cauce-stream/cauce/tests/conformance/internal/server"
 )
 
 // TestClients has public clients of the REST interface make, change, pause, resume, restart, stop and delete connectors.
 func TestClients(t *testing.T) {
-	clients, err := clientDir("connect-python")
+	clients, err := server.ClientDir(root, "connect-python")
 	if err != nil {
 		t.Fatal(err)
 	}

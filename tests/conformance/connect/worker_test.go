@@ -53,10 +53,10 @@ func start(t *testing.T, k kind, group string, set ...string) *worker {
 	var err error
 	if k == jvm {
 		var dir, java string
-		if dir, err = clientDir("connect"); err != nil {
+		if dir, err = server.ClientDir(root, "connect"); err != nil {
 			t.Fatal(err)
 		}
-		if java, err = clientDir("java"); err != nil {
+		if java, err = server.ClientDir(root, "java"); err != nil {
 			t.Fatal(err)
 		}
 		s, err = server.StartKafkaConnect(t.Context(), dir, java+"/log4j2.properties", c)

@@ -30,11 +30,7 @@ const (
 // balancer and both protocols, and wants each record exactly once and in order.
 func TestFranzGo(t *testing.T) {
 	exceptions := readExceptions(t)
-	java, err := filepath.Abs(filepath.Join("..", "testdata", "clients", "java"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	s, err := server.ForTests(t.Context(), root, java)
+	s, err := server.ForTests(t.Context(), root)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -4,11 +4,8 @@ package protocol
 
 import (
 	"context"
-	"crypto/rand"
-	"encoding/hex"
 	"fmt"
 	"os"
-	"path/filepath"
 	"testing"
 	"time"
 
@@ -25,34 +22,11 @@ const root = "../../.."
 // under is the server under test; run tells this run's topics from those of others on the same server.
 var (
 	under *server.Server
-	run   = runID()
+	run   = server.NewRun()
 )
 
 func TestMain(m *testing.M) {
-	code, err := runAll(m)
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "protocol:", err)
-		code = max(code, 1)
-	}
-	os.Exit(code)
-}
-
-func runAll(m *testing.M) (int, error) {
-	java, err := filepath.Abs(filepath.Join("..", "testdata", "clients", "java"))
-	if err != nil {
-		return 1, err
-	}
-	if under, err = server.ForTests(context.Background(), root, java); err != nil {
-		return 1, err
-	}
-	code := m.Run()
-	return code, under.Stop()
-}
-
-func runID() string {
-	var b [3]byte
-	_, _ = rand.Read(b[:])
-	return hex.EncodeToString(b[:])
+	os.Exit(server.Main(m, root, func(s *server.Server) { under = s }))
 }
 
 func dial(t *testing.T) *wire.Conn {

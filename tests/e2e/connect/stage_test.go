@@ -3,12 +3,9 @@
 package connect
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"os"
 	"os/exec"
@@ -22,6 +19,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/cauce-stream/cauce/libs/testport"
+	"github.com/cauce-stream/cauce/tests/connectrest"
 	"github.com/cauce-stream/cauce/tests/localcluster"
 	"github.com/cauce-stream/cauce/tests/retry"
 )
@@ -142,14 +140,6 @@ func (s *stage) eventually(what string, try func(ctx context.Context) error) {
 	}
 }
 
-// refusal is an answer of REST other than 2xx.
-type refusal struct {
-	code int
-	body []byte
-}
-
-func (r *refusal) Error() string { return fmt.Sprintf("%d: %s", r.code, bytes.TrimSpace(r.body)) }
-
 // ask asks one of the workers, and reads the answer into the place that is given if it is not nil.
 func (s *stage) ask(ctx context.Context, method, path string, body, into any) error {
 	var faults []error
@@ -159,8 +149,8 @@ func (s *stage) ask(ctx context.Context, method, path string, body, into any) er
 	}
 	slices.Sort(ids)
 	for _, id := range ids {
-		err := ask(ctx, s.http, method, s.rest[id]+path, body, into)
-		if refused, ok := errors.AsType[*refusal](err); err == nil || ok && refused.code < 500 {
+		err := connectrest.Ask(ctx, s.http, method, s.rest[id]+path, body, into)
+		if refused, ok := errors.AsType[*connectrest.Refusal](err); err == nil || ok && refused.Code < 500 {
 			return err
 		}
 		faults = append(faults, err)
@@ -168,43 +158,12 @@ func (s *stage) ask(ctx context.Context, method, path string, body, into any) er
 	return errors.Join(faults...)
 }
 
-func ask(ctx context.Context, client *http.Client, method, url string, body, into any) error {
-	var text io.Reader
-	if body != nil {
-		raw, err := json.Marshal(body)
-		if err != nil {
-			return err
-		}
-		text = bytes.NewReader(raw)
-	}
-	req, err := http.NewRequestWithContext(ctx, method, url, text)
-	if err != nil {
-		return err
-	}
-	req.Header.Set("Content-Type", "application/json")
-	res, err := client.Do(req)
-	if err != nil {
-		return err
-	}
-	defer res.Body.Close()
-	raw, err := io.ReadAll(res.Body)
-	switch {
-	case err != nil:
-		return err
-	case res.StatusCode/100 != 2:
-		return fmt.Errorf("%s %s: %w", method, url, &refusal{res.StatusCode, raw})
-	case into == nil:
-		return nil
-	}
-	return json.Unmarshal(raw, into)
-}
-
 // put makes a connector, or changes it.
 func (s *stage) put(name string, c config) {
 	s.Helper()
 	s.eventually("configure "+name, func(ctx context.Context) error {
 		err := s.ask(ctx, http.MethodPut, "/connectors/"+name+"/config", c, nil)
-		if refused, ok := errors.AsType[*refusal](err); ok && refused.code == http.StatusBadRequest {
+		if refused, ok := errors.AsType[*connectrest.Refusal](err); ok && refused.Code == http.StatusBadRequest {
 			s.Fatal(err)
 		}
 		return err

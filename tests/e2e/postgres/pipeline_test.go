@@ -3,12 +3,10 @@
 package postgres
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"slices"
 	"strings"
@@ -19,6 +17,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/cauce-stream/cauce/libs/testport"
+	"github.com/cauce-stream/cauce/tests/connectrest"
 	"github.com/cauce-stream/cauce/tests/devserver"
 	"github.com/cauce-stream/cauce/tests/retry"
 )
@@ -56,32 +55,11 @@ func startPipeline(t *testing.T, exactlyOnce string) *pipeline {
 // call sends a request to the worker and returns the answer, which must be a success.
 func (p *pipeline) call(method, path string, body any) string {
 	p.Helper()
-	var out string
+	var out json.RawMessage
 	p.eventually(method+" "+path, func(ctx context.Context) error {
-		text, err := json.Marshal(body)
-		if err != nil {
-			return err
-		}
-		request, err := http.NewRequestWithContext(ctx, method, "http://"+p.connect+path, bytes.NewReader(text))
-		if err != nil {
-			return err
-		}
-		request.Header.Set("Content-Type", "application/json")
-		answer, err := http.DefaultClient.Do(request)
-		if err != nil {
-			return err
-		}
-		got, err := io.ReadAll(answer.Body)
-		if err = errors.Join(err, answer.Body.Close()); err != nil {
-			return err
-		}
-		if answer.StatusCode >= 300 {
-			return fmt.Errorf("%s: %s", answer.Status, got)
-		}
-		out = string(got)
-		return nil
+		return connectrest.Ask(ctx, http.DefaultClient, method, "http://"+p.connect+path, body, &out)
 	})
-	return out
+	return string(out)
 }
 
 func (p *pipeline) eventually(what string, try func(context.Context) error) {

@@ -52,13 +52,17 @@ type Options struct {
 // ForTests returns the server that the environment asks for:
 //
 //	CAUCE_BOOTSTRAP=HOST:PORT           one that runs already; CAUCE_CONFORMANCE_LOG_DIR names its log folder
-//	CAUCE_CONFORMANCE_SERVER=kafka      Apache Kafka, started here from the jars of the pom in javaDir
+//	CAUCE_CONFORMANCE_SERVER=kafka      Apache Kafka, started here from the jars of the pom among the clients
 //	otherwise                           bin/cauce dev (CAUCE_BIN names another binary), built when it is missing
-func ForTests(ctx context.Context, root, javaDir string) (*Server, error) {
+func ForTests(ctx context.Context, root string) (*Server, error) {
 	if bootstrap := os.Getenv("CAUCE_BOOTSTRAP"); bootstrap != "" {
 		return &Server{Bootstrap: bootstrap, LogDir: os.Getenv("CAUCE_CONFORMANCE_LOG_DIR")}, nil
 	}
-	return Start(ctx, root, javaDir, os.Getenv("CAUCE_CONFORMANCE_SERVER") == "kafka", Options{})
+	java, err := ClientDir(root, "java")
+	if err != nil {
+		return nil, err
+	}
+	return Start(ctx, root, java, os.Getenv("CAUCE_CONFORMANCE_SERVER") == "kafka", Options{})
 }
 
 // Start starts Apache Kafka or Cauce.
