@@ -104,6 +104,10 @@ chaos: build ## Kill, freeze, cut and fill while a checker watches: SEEDS schedu
 connect-chaos: build ## Kill what connectors need while they copy tables: SEEDS runs of 60 faults from SEED on; then one of three workers with 210 tasks
 	cd tests && go test -count=1 -v -timeout 10h -tags e2e ./e2e/connect -seed $(SEED) -runs $(SEEDS) -faults 60 -connectors 30 -tasks 7
 
+.PHONY: lab-1
+lab-1: build ## Look at a partition's folder, before and after its segments become small
+	cd tests && go run ./lab/anatomy
+
 .PHONY: lab-2
 lab-2: build ## Count the acknowledged records that a leader takes along as it dies, with acks=1 and acks=all
 	cd tests && go run ./lab/acks
