@@ -6,6 +6,7 @@
 package judgement
 
 import (
+	"cmp"
 	"slices"
 	"time"
 )
@@ -18,6 +19,8 @@ const (
 	window = 10
 	// hotFactor is how many times what the others of its topic get on average makes a partition hot, if it is hotRecords in the window.
 	hotFactor, hotRecords = 3, 10
+	// growing is the score of a window, of 45 at most, that chance gives to lag without a trend about once in a hundred windows.
+	growing = 25
 	// markers bounds how many markers of ended transactions may lie between a committed offset, which clients take from the last
 	// record, and the last stable offset that stops them.
 	markers = 16
@@ -252,12 +255,25 @@ func (t *track) status(topic flow) Status {
 		return Stalled
 	case last.committed == first.committed:
 		return Warning
-	case last.lag() <= first.lag():
+	case !t.grows():
 		return OK
 	case t.hot(topic):
 		return HotPartition
 	}
 	return Warning
+}
+
+// grows says whether the lag has a trend upwards, by Mann and Kendall's test: of all pairs of looks, in how many more the later one has
+// more lag than in how many it has less. What a group has not committed yet goes up and down with its commits; so there mostly is more
+// lag in some later look than in an earlier one, and that says nothing.
+func (t *track) grows() bool {
+	score := 0
+	for i, earlier := range t.looks {
+		for _, later := range t.looks[i+1:] {
+			score += cmp.Compare(later.lag(), earlier.lag())
+		}
+	}
+	return score >= growing
 }
 
 // held says whether the last stable offset stood still for the whole window, with records behind it, where the committed offset is.

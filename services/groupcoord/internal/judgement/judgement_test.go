@@ -76,6 +76,31 @@ func TestStatus(t *testing.T) {
 	}
 }
 
+// TestCommitsOfASteadyGroup go up and down: lag of records that are consumed and not committed yet is no trend, wherever the window begins. Beside
+// one it hides nothing.
+func TestCommitsOfASteadyGroup(t *testing.T) {
+	const inflow, looks = 100, 60
+	for name, test := range map[string]struct {
+		uncommitted []int64 // at one look after the other, again and again
+		behind      int64   // records a look by which it falls behind
+		want        Status
+	}{
+		"keeps up, commits every third look": {[]int64{50, 150, 250}, 0, OK},
+		"keeps up, commits at any time":      {[]int64{310, 20, 440, 260, 90, 480, 150, 370, 60, 230, 400}, 0, OK},
+		"falls behind, commits at any time":  {[]int64{310, 20, 440, 260, 90, 480, 150, 370, 60, 230, 400}, 80, Warning},
+	} {
+		var b Book
+		for n := range looks {
+			end := int64(1000 + inflow*n)
+			committed := end - test.behind*int64(n) - test.uncommitted[n%len(test.uncommitted)]
+			r := b.Judge(at(n), []Group{{ID: "g", Positions: []Position{{Topic: "t", Committed: committed, End: end, Stable: end}}}})[0]
+			if r.Judged && r.Status != test.want {
+				t.Errorf("%s: %s at look %d, want %s", name, r.Status, n, test.want)
+			}
+		}
+	}
+}
+
 // TestJudgesWhenItHasSeenEnough is for a coordinator that has just taken a group over.
 func TestJudgesWhenItHasSeenEnough(t *testing.T) {
 	stalled := plain(line{7, 0}, line{50, 10})
