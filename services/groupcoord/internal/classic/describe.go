@@ -1,11 +1,15 @@
 package classic
 
 import (
+	"time"
+
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/cauce-stream/cauce/libs/kafka/groupapi"
 )
 
-// Describe is the group for DescribeGroups.
-func (g *Group) Describe() kmsg.DescribeGroupsResponseGroup {
+// Describe is the group for DescribeGroups, with who has left it of late.
+func (g *Group) Describe(now time.Time) kmsg.DescribeGroupsResponseGroup {
 	out := kmsg.NewDescribeGroupsResponseGroup()
 	out.Group, out.State, out.ProtocolType = g.id, string(g.state), g.protocolType
 	if g.state == Stable {
@@ -19,5 +23,6 @@ func (g *Group) Describe() kmsg.DescribeGroupsResponseGroup {
 		}
 		out.Members = append(out.Members, r)
 	}
+	groupapi.PutDepartures(&out.UnknownTags, g.departed(now))
 	return out
 }

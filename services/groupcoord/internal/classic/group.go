@@ -84,6 +84,9 @@ type Group struct {
 	// as long as members came (grew) and delayLeft is not used up.
 	initial, grew bool
 	delayLeft     time.Duration
+
+	// departures are the last members that left, the oldest first.
+	departures []departure
 }
 
 // New is a group without members.

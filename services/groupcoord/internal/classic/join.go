@@ -19,7 +19,7 @@ const (
 	// maxNameBytes bounds the names of a request, which records hold in strings of at most 32,767 bytes. A client id gets a UUID
 	// behind it to become a member id.
 	maxNameBytes = math.MaxInt16 - 64
-	// maxReasonBytes bounds what of a client's reason is logged; clients cut it at as many characters (KIP-800).
+	// maxReasonBytes bounds what of a client's reason is logged and remembered; clients cut it at as many characters (KIP-800).
 	maxReasonBytes = 255
 )
 
@@ -69,11 +69,17 @@ func (j *joining) fail(o *op.Op, err error) {
 func (j *joining) reason() string { return clientReason(j.req.Reason) }
 
 func clientReason(r *string) string {
-	reason := value(r)
+	reason := cut(r)
 	if reason == "" {
 		return "; client reason: not provided"
 	}
-	return "; client reason: " + reason[:min(len(reason), maxReasonBytes)]
+	return "; client reason: " + reason
+}
+
+// cut is as much of a client's reason as is kept.
+func cut(r *string) string {
+	reason := value(r)
+	return reason[:min(len(reason), maxReasonBytes)]
 }
 
 // Join takes in a member, or asks one that is known what it supports now. The request is answered when everyone has joined.

@@ -49,7 +49,7 @@ func (g *Group) Leave(o *op.Op, t coordinator.Ticket, req *kmsg.LeaveGroupReques
 		if err != nil {
 			return err
 		}
-		g.remove(o, id)
+		g.goodbye(o, id, cut(m.Reason), false)
 		left = append(left, id+clientReason(m.Reason))
 		return nil
 	})

@@ -130,7 +130,7 @@ func (g *Group) completeJoin(o *op.Op) {
 	o.ClearTimer(g.joinTimer())
 	for _, m := range g.ordered() {
 		if m.join == 0 && m.instanceID == nil {
-			g.remove(o, m.id)
+			g.goodbye(o, m.id, fmt.Sprintf("it did not join a rebalance within %v", g.rebalanceTimeout()), true)
 		}
 	}
 	if len(g.members) > 0 && !g.electLeader() {
@@ -206,7 +206,11 @@ func (g *Group) expire(o *op.Op, id string) {
 		g.remove(o, id)
 		g.completeIfAllJoined(o)
 	case m != nil && !m.waits():
-		g.remove(o, id)
+		silence := m.sessionTimeout
+		if m.fresh {
+			silence = newMemberTimeout
+		}
+		g.goodbye(o, id, fmt.Sprintf("nothing was heard of it for %v", silence), true)
 		if g.state == PreparingRebalance {
 			g.completeIfAllJoined(o)
 			return
@@ -234,7 +238,7 @@ func (g *Group) expireSync(o *op.Op) {
 		}
 	}
 	for _, id := range dropped {
-		g.remove(o, id)
+		g.goodbye(o, id, "it did not ask for its assignment in time", true)
 	}
 	g.prepare(o, "members did not sync: "+strings.Join(dropped, ", "))
 }

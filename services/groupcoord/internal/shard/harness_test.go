@@ -297,7 +297,7 @@ func hard(m, live *Machine) string {
 		switch g := m.groups[id].(type) {
 		case *classic.Group:
 			if known := live.groups[id]; known != nil && (known.State() == string(classic.Stable) || known.State() == string(classic.Empty)) {
-				d := g.Describe()
+				d := g.Describe(time.Time{})
 				fmt.Fprintf(&b, "  %s %q %q %+v\n", d.State, d.ProtocolType, d.Protocol, g.Retention())
 				for _, m := range d.Members {
 					fmt.Fprintf(&b, "  %s %s %s %s %x %x\n", m.MemberID, text(m.InstanceID), m.ClientID, m.ClientHost, m.ProtocolMetadata, m.MemberAssignment)

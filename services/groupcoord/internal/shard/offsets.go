@@ -102,7 +102,7 @@ func (m *Machine) DescribeGroups(now time.Time, t coordinator.Ticket, req *kmsg.
 	o := m.begin(now)
 	resp := kmsg.NewPtrDescribeGroupsResponse()
 	for _, id := range req.Groups {
-		resp.Groups = append(resp.Groups, m.describe(id, req.Version))
+		resp.Groups = append(resp.Groups, m.describe(now, id, req.Version))
 	}
 	o.Answer(t, resp)
 	return o.Step()
@@ -111,10 +111,10 @@ func (m *Machine) DescribeGroups(now time.Time, t coordinator.Ticket, req *kmsg.
 // saysGroupIsNotFound is the first version of DescribeGroups that does (KIP-1043); before, such a group is dead.
 const saysGroupIsNotFound = 6
 
-func (m *Machine) describe(id string, version int16) kmsg.DescribeGroupsResponseGroup {
+func (m *Machine) describe(now time.Time, id string, version int16) kmsg.DescribeGroupsResponseGroup {
 	g := m.groups[id]
 	if c, ok := g.(*classic.Group); ok {
-		return c.Describe()
+		return c.Describe(now)
 	}
 	out := kmsg.NewDescribeGroupsResponseGroup()
 	out.Group, out.State = id, string(classic.Dead)

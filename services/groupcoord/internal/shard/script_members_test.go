@@ -6,6 +6,8 @@ import (
 
 	"github.com/cockroachdb/datadriven"
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/cauce-stream/cauce/libs/kafka/groupapi"
 )
 
 // join GROUP [client=c] [id=MEMBER] [instance=i] [type=consumer] [protocols=(range=a+b,coop=a)] [session=10s] [rebalance=60s] [v=9] [reason=]
@@ -146,6 +148,13 @@ func showDescribed(r *kmsg.DescribeGroupsResponse) string {
 		}
 		for _, m := range g.Members {
 			s += fmt.Sprintf("\n  %s/%s %s %s [%s]=%s", m.MemberID, text(m.InstanceID), m.ClientID, m.ClientHost, subscribedTo(m.ProtocolMetadata), m.MemberAssignment)
+		}
+		left, err := groupapi.Departures(&g.UnknownTags)
+		if err != nil {
+			return err.Error()
+		}
+		for _, d := range left {
+			s += fmt.Sprintf("\n  left %v ago: %s %s %s removed=%v %q", d.Ago, d.Member, d.Client, d.Host, d.Removed, d.Reason)
 		}
 		lines = append(lines, s)
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/cauce-stream/cauce/cmd/cauce/internal/cli/exit"
 	"github.com/cauce-stream/cauce/cmd/cauce/internal/cli/group/diagnosis"
@@ -16,6 +17,7 @@ import (
 	"github.com/cauce-stream/cauce/cmd/cauce/internal/cli/output"
 	"github.com/cauce-stream/cauce/cmd/cauce/internal/cli/session"
 	"github.com/cauce-stream/cauce/cmd/cauce/internal/cli/txn/ledger"
+	"github.com/cauce-stream/cauce/libs/kafka/groupapi"
 )
 
 const (
@@ -34,8 +36,8 @@ func why(s *session.Session) *cobra.Command {
 		Use:   "why GROUP",
 		Short: "Say what holds a group up",
 		Long: `Look at a group twice and say what holds it up: a coordinator that does not serve, no members, a rebalance and
-who it waits for, partitions without an owner, lag that grows while nothing is committed, offsets out of range,
-a transaction that holds the last stable offset, with what ends it.
+who it waits for, members that were thrown out or leave again and again, and why they say they do, partitions
+without an owner, lag that grows while nothing is committed, offsets out of range, a transaction that holds the last stable offset, with what ends it.
 
   OK        it consumes
   WARNING   something is not as it should be, or it falls behind
@@ -87,7 +89,23 @@ func explain(ctx context.Context, s *session.Session, id string, interval time.D
 			fmt.Fprintln(s.Err, "cauce: who holds the last stable offset:", err)
 		}
 	}
+	if after.Left, err = departures(ctx, s, client, id); err != nil {
+		fmt.Fprintln(s.Err, "cauce: who left the group:", err)
+	}
 	return printReport(s, diagnosis.Of(before, after, interval))
+}
+
+// departures are the members that left the group of late, as far as its coordinator tells.
+func departures(ctx context.Context, s *session.Session, client *kgo.Client, id string) ([]groupapi.Departure, error) {
+	ctx, cancel := s.Bounded(ctx)
+	defer cancel()
+	req := kmsg.NewPtrDescribeGroupsRequest()
+	req.Groups = []string{id}
+	resp, err := req.RequestWith(ctx, client)
+	if err != nil || len(resp.Groups) != 1 {
+		return nil, err
+	}
+	return groupapi.Departures(&resp.Groups[0].UnknownTags)
 }
 
 // holding are the transactions that partitions have open. What could be found out is there also with an error.

@@ -16,6 +16,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 
 	"github.com/cauce-stream/cauce/cmd/cauce/internal/cli/group/snapshot"
+	"github.com/cauce-stream/cauce/libs/kafka/groupapi"
 )
 
 // Judgement is how a group, or a part of it, is.
@@ -40,6 +41,8 @@ type Sample struct {
 	Offsets []snapshot.Offset
 	// Holding are the transactions that the partitions of Held have open, if they were asked for.
 	Holding []Holder
+	// Left are the members that left of late, if the cluster tells.
+	Left []groupapi.Departure
 }
 
 // Report is what was found. Its judgement is the worst of the findings, which are in order, the worst first.
@@ -86,11 +89,13 @@ func Of(before, after Sample, apart time.Duration) Report {
 	j := judge{before: before, after: after, apart: apart, earlier: index(before.Offsets)}
 	if len(after.Group.Members) == 0 {
 		j.noMembers()
+		j.left()
 		return report(after.Group.ID, j.findings)
 	}
 	j.state()
 	j.members()
 	j.owners()
+	j.left()
 	for _, o := range after.Offsets {
 		if o.Subscribed {
 			j.offset(o)
@@ -119,14 +124,13 @@ func (j *judge) find(judgement Judgement, about, format string, args ...any) {
 // noMembers judges a group without members by its offsets: a client may assign itself partitions and only commit here.
 func (j *judge) noMembers() {
 	var lag int64
-	moved := false
 	for _, o := range j.after.Offsets {
 		lag += max(0, o.Lag)
-		before, ok := j.earlier[partition{o.Topic, o.Partition}]
-		moved = moved || !ok || before.Committed != o.Committed
 	}
 	switch {
-	case moved:
+	case len(j.before.Group.Members) > 0 || j.moved() && len(exits(j.after.Left)) > 0:
+		j.find(Warning, "group", "has no members at the moment, and %d records wait", lag)
+	case j.moved():
 		j.find(OK, "group", "has no members, but its offsets move: a client that assigns itself partitions commits them")
 	case lag > 0:
 		j.find(Stalled, "group", "has no members: nobody consumes, and %d records wait", lag)

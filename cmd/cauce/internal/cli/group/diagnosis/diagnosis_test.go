@@ -11,6 +11,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 
 	"github.com/cauce-stream/cauce/cmd/cauce/internal/cli/group/snapshot"
+	"github.com/cauce-stream/cauce/libs/kafka/groupapi"
 )
 
 // group is a stable classic group whose member m1 owns t:0 and t:1, unless changed.
@@ -61,6 +62,23 @@ func sample(g snapshot.Group, offsets ...snapshot.Offset) Sample {
 	return Sample{Group: g, Offsets: offsets}
 }
 
+var (
+	pollExceeded = groupapi.Departure{Client: "app", Host: "/h", Reason: "consumer poll timeout has expired."}
+	dead         = groupapi.Departure{Client: "app", Host: "/h", Reason: "nothing was heard of it for 45s", Removed: true}
+	closed       = groupapi.Departure{Client: "app", Host: "/h", Reason: "the consumer is being closed"}
+)
+
+// without is a sample of a group that a client has left some times, every 15 s and 15 s ago for the last time; or earlier than by how.
+func without(g snapshot.Group, times int, how groupapi.Departure, offsets ...snapshot.Offset) Sample {
+	s := sample(g, offsets...)
+	for n := range times {
+		d := how
+		d.Ago += time.Duration(times-n) * 15 * time.Second
+		s.Left = append(s.Left, d)
+	}
+	return s
+}
+
 func TestOf(t *testing.T) {
 	well := at(1, 10, 0, 10)
 	tests := []struct {
@@ -98,6 +116,15 @@ func TestOf(t *testing.T) {
 		{"reconciling goes on", sample(group(reconciling)), sample(group(reconciling)), Stalled, "member m1", "has not given up t:1 yet, for 10s at least"},
 		{"who waits", sample(group(reconciling)), sample(group(reconciling)), Stalled, "member static", "waits for t:1, which member m1 still owns"},
 		{"behind", sample(group(reconciling, behind)), sample(group(reconciling, behind)), Stalled, "member m1", "is at epoch 3 of 4 and has not heard"},
+		{"left", sample(group(), at(0, 5, 0, 9)), without(group(), 1, pollExceeded, at(0, 5, 0, 9)), Warning, "client app at /h", "left 15s ago: consumer poll timeout has expired.; a batch takes it longer than max.poll.interval.ms"},
+		{"left again and again", sample(group(), at(0, 5, 0, 9)), without(group(), 4, pollExceeded, at(0, 5, 0, 9)), Stalled, "client app at /h", "left 4 times in 45s, and 15s ago for the last time: consumer poll timeout"},
+		{"left again and again, but commits", sample(group(), at(0, 5, 0, 99)), without(group(), 4, pollExceeded, at(0, 7, 0, 99)), Warning, "client app at /h", "left 4 times"},
+		{"taken out, nobody left", sample(group(empty), unsubscribed(at(0, 5, 0, 9))), without(group(empty), 2, dead, unsubscribed(at(0, 5, 0, 9))), Stalled, "client app at /h", "was taken out 2 times in 15s, and 15s ago for the last time: nothing was heard of it for 45s"},
+		{"nobody left of those there", sample(group(), at(0, 5, 0, 9)), sample(group(empty), unsubscribed(at(0, 7, 0, 9))), Warning, "group", "has no members at the moment, and 2 records wait"},
+		{"deployed", sample(group(), well), without(group(), 2, closed, well), OK, "group", "Stable"},
+		{"restarts all the time", sample(group(), well), without(group(), 3, closed, well), Warning, "client app at /h", "left 3 times in 30s, and 15s ago for the last time: the consumer is being closed"},
+		{"left long ago", sample(group(), well), without(group(), 1, groupapi.Departure{Client: "app", Host: "/h", Reason: "consumer poll timeout has expired.", Ago: time.Hour}, well), OK, "group", "Stable"},
+		{"replaced, on a cluster that does not tell why", sample(group(), well), sample(group(func(g *snapshot.Group) { g.Members[0].ID = "m2" }), well), Warning, "client app at /h", "came back as another member in 10s"},
 		{"unknown state", sample(group(state("Odd"))), sample(group(state("Odd"))), Stalled, "group", "is Odd"},
 	}
 	for _, test := range tests {
