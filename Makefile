@@ -120,6 +120,10 @@ lab-3: build ## Elect a leader that lacks records, and see what is lost and wher
 lab-5: build ## Measure the pause of eager, cooperative and static groups in a rebalance
 	cd tests && go run ./lab/rebalance
 
+.PHONY: lab-6
+lab-6: build ## Measure what a key does that 40 % of all records have, and what repairs it
+	cd tests && go run ./lab/hotkey
+
 .PHONY: examples
 examples: build ## Build the example plugins, and hold them against the conformance kit
 	plugins/examples/test
