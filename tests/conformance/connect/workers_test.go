@@ -18,7 +18,7 @@ const exactlyOnce = "exactly.once.source.support=enabled"
 // TestKafkaWorkers has two workers of Apache Kafka share connectors on the broker under test, and one of them go on alone.
 func TestKafkaWorkers(t *testing.T) {
 	more(t, "AtLeastOnce", func(t *testing.T) { share(t, "kafka", jvm, jvm, atOnce) })
-	more(t, "ExactlyOnce", func(t *testing.T) { share(t, "kafka-eos", jvm, jvm, atOnce, exactlyOnce) })
+	t.Run("ExactlyOnce", func(t *testing.T) { share(t, "kafka-eos", jvm, jvm, atOnce, exactlyOnce) })
 }
 
 // TestCauceWorkers does the same with two workers of ours.
@@ -29,8 +29,8 @@ func TestCauceWorkers(t *testing.T) {
 
 // TestMixedGroup has a worker of Kafka's and one of ours share connectors in one group, each as the leader, which the other sends signed requests to.
 func TestMixedGroup(t *testing.T) {
-	more(t, "KafkaLeads", func(t *testing.T) { share(t, "mixed-kafka", jvm, ours, atOnce) })
-	more(t, "CauceLeadsExactlyOnce", func(t *testing.T) { share(t, "mixed-cauce-eos", ours, jvm, atOnce, exactlyOnce) })
+	t.Run("KafkaLeads", func(t *testing.T) { share(t, "mixed-kafka", jvm, ours, atOnce) })
+	t.Run("CauceLeadsExactlyOnce", func(t *testing.T) { share(t, "mixed-cauce-eos", ours, jvm, atOnce, exactlyOnce) })
 	more(t, "CauceLeads", func(t *testing.T) { share(t, "mixed-cauce", ours, jvm, atOnce) })
 	more(t, "KafkaLeadsExactlyOnce", func(t *testing.T) { share(t, "mixed-kafka-eos", jvm, ours, atOnce, exactlyOnce) })
 }

@@ -17,10 +17,18 @@ import (
 	"time"
 )
 
-// startTimeout bounds how long a server may take until it serves, and stopTimeout until it ended on SIGTERM.
+// startTimeout bounds how long a server may take until it serves, stopTimeout until it ended on SIGTERM, and dumpTimeout, if it does not
+// end, until it has said on SIGQUIT what its threads do.
 const (
 	startTimeout = 90 * time.Second
 	stopTimeout  = 30 * time.Second
+	dumpTimeout  = 3 * time.Second
+)
+
+// What is shown of what a server wrote: its end, and what holds all of its threads.
+const (
+	endBytes  = 4000
+	dumpBytes = 256 << 10
 )
 
 // Server is one running server.
@@ -176,6 +184,9 @@ func (s *Server) start() error {
 	}
 	defer f.Close()
 	s.cmd.Stderr = f
+	if s.cmd.Stdout == nil {
+		s.cmd.Stdout = f // where a JVM says what its threads do
+	}
 	s.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if err := s.cmd.Start(); err != nil {
 		return fmt.Errorf("start %s: %w", filepath.Base(s.cmd.Path), err)
@@ -189,12 +200,14 @@ func (s *Server) start() error {
 }
 
 // Logged returns the end of what the server wrote to stderr.
-func (s *Server) Logged() string {
+func (s *Server) Logged() string { return s.logged(endBytes) }
+
+func (s *Server) logged(maxBytes int) string {
 	data, err := os.ReadFile(s.stderr)
 	if err != nil {
 		return ""
 	}
-	return string(data[max(0, len(data)-4000):])
+	return string(data[max(0, len(data)-maxBytes):])
 }
 
 // Stop ends a server that this package started with SIGTERM and waits for it. A Cauce must exit with 0. The data
@@ -222,8 +235,13 @@ func (s *Server) end(sig syscall.Signal) error {
 		}
 		return nil
 	case <-time.After(stopTimeout):
+		_ = s.cmd.Process.Signal(syscall.SIGQUIT)
+		select {
+		case <-s.exited:
+		case <-time.After(dumpTimeout):
+		}
 		_ = s.cmd.Process.Kill()
 		<-s.exited
-		return fmt.Errorf("still running %v after %v\n%s", stopTimeout, sig, s.Logged())
+		return fmt.Errorf("still running %v after %v\n%s", stopTimeout, sig, s.logged(dumpBytes))
 	}
 }
