@@ -43,8 +43,12 @@ func NewReader(c Config, d Deps, visit func(Record)) *Reader {
 func (r *Reader) Run(ctx context.Context) error {
 	for ctx.Err() == nil {
 		c, err := describe(ctx, r.deps, r.config.Bootstrap, r.config.Topic)
-		for err == nil && ctx.Err() == nil && !r.outdated(c) {
-			err = r.round(ctx, c)
+		if err == nil && r.outdated(c) {
+			wait(ctx, r.config.RetryBackoff) // the broker that was asked does not know of them yet
+			continue
+		}
+		if err == nil {
+			err = r.read(ctx, c)
 		}
 		switch {
 		case err == nil && ctx.Err() == nil:
@@ -62,49 +66,52 @@ func (r *Reader) Run(ctx context.Context) error {
 
 // fetched is what one broker answered.
 type fetched struct {
-	resp *kmsg.FetchResponse
-	err  error
+	leader string
+	resp   *kmsg.FetchResponse
+	err    error
 }
 
-// round fetches once from each leader, from all at a time, and follows what comes.
-func (r *Reader) round(ctx context.Context, c cluster) error {
-	requests := map[string]*kmsg.FetchRequest{}
+// read fetches from all leaders at a time, and from each again once it has answered, until a fetch fails or partitions were added. What is under way then is
+// waited for, so that no broker holds the next fetch back for it.
+func (r *Reader) read(ctx context.Context, c cluster) error {
+	led := map[string][]int32{}
 	for p, leader := range c.leaders {
 		if leader == "" {
 			return fmt.Errorf("partition %d: %w", p, kerr.LeaderNotAvailable)
 		}
-		if requests[leader] == nil {
-			requests[leader] = r.request(c)
-		}
-		one := kmsg.NewFetchRequestTopicPartition()
-		one.Partition, one.FetchOffset, one.PartitionMaxBytes = int32(p), r.position(int32(p)), r.config.MaxBytes
-		topic := &requests[leader].Topics[0]
-		topic.Partitions = append(topic.Partitions, one)
+		led[leader] = append(led[leader], int32(p))
 	}
-	answers := make(chan fetched, len(requests))
-	for leader, req := range requests {
+	answers := make(chan fetched, len(led))
+	fetch := func(leader string) {
+		req := r.request(c, led[leader])
 		go func() {
 			answer, err := r.deps.Fetch(ctx, leader, req)
-			if err != nil {
-				answers <- fetched{err: err}
-				return
-			}
-			answers <- fetched{resp: answer.(*kmsg.FetchResponse)}
+			resp, _ := answer.(*kmsg.FetchResponse)
+			answers <- fetched{leader, resp, err}
 		}()
 	}
+	for leader := range led {
+		fetch(leader)
+	}
 	var faults []error
-	for range requests {
+	for underWay := len(led); underWay > 0; {
 		a := <-answers
+		if a.err == nil {
+			a.err = r.follow(a.resp)
+		}
 		if a.err != nil {
 			faults = append(faults, a.err)
+		}
+		if len(faults) == 0 && ctx.Err() == nil && !r.outdated(c) {
+			fetch(a.leader)
 			continue
 		}
-		faults = append(faults, r.follow(a.resp))
+		underWay--
 	}
 	return errors.Join(faults...)
 }
 
-func (r *Reader) request(c cluster) *kmsg.FetchRequest {
+func (r *Reader) request(c cluster, partitions []int32) *kmsg.FetchRequest {
 	req := kmsg.NewPtrFetchRequest()
 	req.ReplicaID, req.SessionEpoch, req.MinBytes = consumer, sessionless, 1
 	req.MaxWaitMillis, req.MaxBytes = int32(r.config.MaxWait.Milliseconds()), r.config.MaxBytes
@@ -113,6 +120,11 @@ func (r *Reader) request(c cluster) *kmsg.FetchRequest {
 	}
 	topic := kmsg.NewFetchRequestTopic()
 	topic.Topic, topic.TopicID = r.config.Topic, c.topicID
+	for _, p := range partitions {
+		one := kmsg.NewFetchRequestTopicPartition()
+		one.Partition, one.FetchOffset, one.PartitionMaxBytes = p, r.position(p), r.config.MaxBytes
+		topic.Partitions = append(topic.Partitions, one)
+	}
 	req.Topics = append(req.Topics, topic)
 	return req
 }

@@ -25,7 +25,7 @@ type Config struct {
 	Bootstrap []string
 	// Committed has what transactions wrote read once they are committed, and not if they are aborted (read_committed).
 	Committed bool
-	// MaxWait is how long a broker holds a fetch that finds nothing. What lies in partitions of other brokers is waited for as long.
+	// MaxWait is how long a broker holds a fetch that finds nothing.
 	MaxWait time.Duration
 	// RetryBackoff is the pause after a request that failed.
 	RetryBackoff time.Duration

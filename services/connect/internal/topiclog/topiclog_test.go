@@ -85,6 +85,30 @@ func TestReadsToTheEndAndOn(t *testing.T) {
 	})
 }
 
+// TestBrokersWithoutNewsHoldNobodyUp has records come again and again to one broker, while the other has nothing.
+func TestBrokersWithoutNewsHoldNobodyUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBrokers(t, 2)
+		r := read(t, b, false)
+		r.want(t)
+		began := time.Now()
+		var want []string
+		for i, key := range []string{"a", "b", "c"} {
+			b.add(0, batch(-1, false, key))
+			want = append(want, fmt.Sprintf("0/%d %s", i, key))
+			r.want(t, want...)
+		}
+		if took := time.Since(began); took > 0 {
+			t.Errorf("what was written is read after %v", took)
+		}
+		time.Sleep(10 * time.Second)
+		r.close(t)
+		if n := b.asked["*kmsg.FetchRequest"]; n > 2*20+10 {
+			t.Errorf("%d fetches in 10 s of nothing new", n)
+		}
+	})
+}
+
 // TestEndWithoutRecords has compaction and transactions leave nothing to visit at the end.
 func TestEndWithoutRecords(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
