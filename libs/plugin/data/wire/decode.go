@@ -112,7 +112,8 @@ func (b *batch) fail(err error) {
 
 // topicsAndSchemas reads what records refer to, wherever it stands, and counts them.
 func (b *batch) topicsAndSchemas(d *Decoder) (records int) {
-	for m := b.message(span{0, len(b.bytes)}); m.next(); {
+	m := b.message(span{0, len(b.bytes)})
+	for m.next() {
 		switch m.field {
 		case batchSchemas:
 			if b.schemas != nil {
@@ -167,7 +168,8 @@ func (b *batch) reference(ref uint64) *data.Schema {
 
 func (b *batch) record(bounds span, r *data.Record) {
 	*r = data.NewRecord("", data.Value{}, data.Value{})
-	for m := b.message(bounds); m.next(); {
+	m := b.message(bounds)
+	for m.next() {
 		switch m.field {
 		case recordTopic:
 			r.Topic = b.topic(m.number())
@@ -202,7 +204,8 @@ func (b *batch) topic(ref uint64) string {
 }
 
 func (b *batch) header(bounds span) (h data.Header) {
-	for m := b.message(bounds); m.next(); {
+	m := b.message(bounds)
+	for m.next() {
 		switch m.field {
 		case headerName:
 			h.Name = m.text()
@@ -220,7 +223,8 @@ func (b *batch) value(bounds span, depth int) (v any) {
 		b.fail(fmt.Errorf("value is nested more than %d deep", data.MaxDepth))
 		return nil
 	}
-	for m := b.message(bounds); m.next(); {
+	m := b.message(bounds)
+	for m.next() {
 		switch m.field {
 		case valueInt8:
 			v = int8(m.signed())
@@ -262,13 +266,15 @@ func (b *batch) value(bounds span, depth int) (v any) {
 // list reads the values of a repeated field, which it counts first.
 func (b *batch) list(bounds span, field protowire.Number, depth int) []any {
 	count := 0
-	for m := b.message(bounds); m.next(); {
+	m := b.message(bounds)
+	for m.next() {
 		if m.field == field {
 			count++
 		}
 	}
 	list := make([]any, 0, count)
-	for m := b.message(bounds); m.next(); {
+	m = b.message(bounds)
+	for m.next() {
 		if m.field == field {
 			list = append(list, b.value(m.content(), depth+1))
 		}
@@ -295,7 +301,8 @@ func (b *batch) entries(bounds span, depth int) map[any]any {
 
 func (b *batch) structure(bounds span, depth int) any {
 	var ref uint64
-	for m := b.message(bounds); m.next(); {
+	m := b.message(bounds)
+	for m.next() {
 		if m.field == structSchema {
 			ref = m.number()
 		}
@@ -311,7 +318,8 @@ func (b *batch) structure(bounds span, depth int) any {
 }
 
 func (b *batch) decimal(bounds span) (d data.Decimal) {
-	for m := b.message(bounds); m.next(); {
+	m := b.message(bounds)
+	for m.next() {
 		switch m.field {
 		case decimalUnscaled:
 			d.Unscaled = data.NewDecimal(m.raw(), 0).Unscaled

@@ -21,8 +21,11 @@ type Encoder struct {
 	count int
 	// table is the fields of the batch's SchemaTable so far.
 	table []byte
-	// schemas tells the references of schemas by address, specs by their encoded form: equal ones are sent once.
+	// schemas tells the references of schemas by address, specs by their encoded form: equal ones are sent once. last is the schema that
+	// was looked up last, and lastRef its reference: most records have the same.
 	schemas map[*data.Schema]uint32
+	last    *data.Schema
+	lastRef uint32
 	specs   map[string]uint32
 	topics  []string
 }
@@ -47,6 +50,7 @@ func (e *Encoder) Begin(dst []byte) {
 	}
 	clear(e.schemas)
 	clear(e.specs)
+	e.last = nil
 }
 
 // Add adds a record, of which nothing is used any more when it returns. See Append for what is an error; after one only Begin
@@ -70,11 +74,11 @@ func (e *Encoder) End() []byte {
 	out := e.out
 	e.out = nil
 	for _, topic := range e.topics {
-		out = protowire.AppendTag(out, batchTopics, protowire.BytesType)
+		out = tag(out, batchTopics, protowire.BytesType)
 		out = protowire.AppendString(out, topic)
 	}
 	if len(e.table) > 0 {
-		out = protowire.AppendTag(out, batchSchemas, protowire.BytesType)
+		out = tag(out, batchSchemas, protowire.BytesType)
 		out = protowire.AppendBytes(out, e.table)
 	}
 	return out
@@ -82,8 +86,13 @@ func (e *Encoder) End() []byte {
 
 // open begins an embedded message, for whose length it leaves one byte.
 func open(dst []byte, field protowire.Number) ([]byte, int) {
-	dst = append(protowire.AppendTag(dst, field, protowire.BytesType), 0)
+	dst = append(tag(dst, field, protowire.BytesType), 0)
 	return dst, len(dst)
+}
+
+// tag appends what a field begins with: a byte, as no field has a number above 15.
+func tag(dst []byte, field protowire.Number, wireType protowire.Type) []byte {
+	return append(dst, byte(field)<<3|byte(wireType))
 }
 
 // end completes the message that began at start, which moves if its length takes more than a byte.
@@ -94,7 +103,7 @@ func end(dst []byte, start int) []byte {
 		dst = append(dst, make([]byte, more)...)
 		copy(dst[start+more:], dst[start:start+size])
 	}
-	protowire.AppendVarint(dst[:start-1], uint64(size))
+	varint(dst[:start-1], uint64(size))
 	return dst
 }
 
@@ -107,14 +116,21 @@ func reference(dst []byte, field protowire.Number, ref uint32) []byte {
 }
 
 func number(dst []byte, field protowire.Number, v uint64) []byte {
-	return protowire.AppendVarint(protowire.AppendTag(dst, field, protowire.VarintType), v)
+	return varint(tag(dst, field, protowire.VarintType), v)
+}
+
+func varint(dst []byte, v uint64) []byte {
+	if v < 1<<7 {
+		return append(dst, byte(v))
+	}
+	return protowire.AppendVarint(dst, v)
 }
 
 func text(dst []byte, field protowire.Number, s string) ([]byte, error) {
 	if !utf8.ValidString(s) {
 		return dst, fmt.Errorf("%.40q is not UTF-8", s)
 	}
-	return protowire.AppendString(protowire.AppendTag(dst, field, protowire.BytesType), s), nil
+	return protowire.AppendString(tag(dst, field, protowire.BytesType), s), nil
 }
 
 func (e *Encoder) record(dst []byte, r *data.Record) ([]byte, error) {
@@ -200,13 +216,13 @@ func (e *Encoder) value(dst []byte, field protowire.Number, value any, depth int
 	case int64:
 		dst = number(dst, valueInt64, protowire.EncodeZigZag(v))
 	case float32:
-		dst = protowire.AppendFixed32(protowire.AppendTag(dst, valueFloat32, protowire.Fixed32Type), math.Float32bits(v))
+		dst = protowire.AppendFixed32(tag(dst, valueFloat32, protowire.Fixed32Type), math.Float32bits(v))
 	case float64:
-		dst = protowire.AppendFixed64(protowire.AppendTag(dst, valueFloat64, protowire.Fixed64Type), math.Float64bits(v))
+		dst = protowire.AppendFixed64(tag(dst, valueFloat64, protowire.Fixed64Type), math.Float64bits(v))
 	case bool:
 		dst = number(dst, valueBoolean, protowire.EncodeBool(v))
 	case []byte:
-		dst = protowire.AppendBytes(protowire.AppendTag(dst, valueBytes, protowire.BytesType), v)
+		dst = protowire.AppendBytes(tag(dst, valueBytes, protowire.BytesType), v)
 	case time.Time:
 		dst = number(dst, valueTime, protowire.EncodeZigZag(v.UnixMilli()))
 	default:
@@ -235,7 +251,7 @@ func (e *Encoder) compound(dst []byte, value any, depth int) ([]byte, error) {
 		dst, err = e.entries(dst, v, depth)
 	case data.Decimal:
 		dst, start = open(dst, valueDecimal)
-		dst = protowire.AppendBytes(protowire.AppendTag(dst, decimalUnscaled, protowire.BytesType), v.UnscaledBytes())
+		dst = protowire.AppendBytes(tag(dst, decimalUnscaled, protowire.BytesType), v.UnscaledBytes())
 		dst = number(dst, decimalScale, uint64(int64(v.Scale)))
 	default:
 		return dst, fmt.Errorf("%T is the type of no value", value)

@@ -22,6 +22,7 @@ type message struct {
 	bytes span
 }
 
+// message goes through the fields at bounds. It is to be kept in a variable of its own: one of a for statement is copied for each field.
 func (b *batch) message(bounds span) message { return message{b: b, at: bounds.from, to: bounds.to} }
 
 // next goes to the next field, and says whether there is one. Groups are skipped.

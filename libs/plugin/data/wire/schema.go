@@ -17,7 +17,11 @@ func (e *Encoder) schema(s *data.Schema, depth int) (uint32, error) {
 	if s == nil {
 		return 0, nil
 	}
+	if s == e.last {
+		return e.lastRef, nil
+	}
 	if ref, ok := e.schemas[s]; ok {
+		e.last, e.lastRef = s, ref
 		return ref, nil
 	}
 	if depth >= data.MaxDepth {
@@ -31,7 +35,7 @@ func (e *Encoder) schema(s *data.Schema, depth int) (uint32, error) {
 	if !ok {
 		ref = uint32(len(e.specs) + 1)
 		e.specs[string(spec)] = ref
-		e.table = protowire.AppendTag(e.table, tableSchemas, protowire.BytesType)
+		e.table = tag(e.table, tableSchemas, protowire.BytesType)
 		e.table = protowire.AppendBytes(e.table, spec)
 	}
 	e.schemas[s] = ref
@@ -99,7 +103,8 @@ func (e *Encoder) parts(dst []byte, s *data.Schema, depth int) ([]byte, error) {
 func (b *batch) table(bounds span) error {
 	nodes := 0
 	sizes := []int{}
-	for m := b.message(bounds); m.next(); {
+	m := b.message(bounds)
+	for m.next() {
 		if m.field != tableSchemas {
 			continue
 		}
@@ -158,7 +163,8 @@ func (b *batch) schema(bounds span, sizes []int) (*data.Schema, int, error) {
 }
 
 func (b *batch) parameter(bounds span) (p data.Parameter) {
-	for m := b.message(bounds); m.next(); {
+	m := b.message(bounds)
+	for m.next() {
 		switch m.field {
 		case parameterName:
 			p.Name = m.text()
@@ -171,7 +177,8 @@ func (b *batch) parameter(bounds span) (p data.Parameter) {
 
 // named reads a message that has a name and a reference.
 func (b *batch) named(bounds span, nameField, refField protowire.Number) (name string, ref uint64) {
-	for m := b.message(bounds); m.next(); {
+	m := b.message(bounds)
+	for m.next() {
 		switch m.field {
 		case nameField:
 			name = m.text()
