@@ -60,7 +60,6 @@ func (r *run) takePartition(p plugin.TopicPartition, records []*kgo.Record) erro
 		if err != nil {
 			return err
 		}
-		r.batch.ends[p] = end{consumed.Offset + 1, consumed.LeaderEpoch}
 		if !keep {
 			continue
 		}
@@ -69,6 +68,8 @@ func (r *run) takePartition(p plugin.TopicPartition, records []*kgo.Record) erro
 			r.held.add(consumed)
 		}
 	}
+	last := records[len(records)-1]
+	r.batch.ends[p] = end{last.Offset + 1, last.LeaderEpoch}
 	return nil
 }
 
