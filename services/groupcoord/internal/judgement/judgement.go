@@ -41,7 +41,7 @@ const (
 	Stalled
 	// HungTxn cannot be read any further by consumers of committed records: a transaction holds the last stable offset.
 	HungTxn
-	// RebalanceLoop is a group that rebalances again and again and does not keep up. No partition has it.
+	// RebalanceLoop is a group of consumers that rebalances again and again and does not keep up. No partition has it.
 	RebalanceLoop
 )
 
@@ -55,6 +55,8 @@ type Group struct {
 	Members int
 	// Generation grows with each rebalance.
 	Generation int32
+	// NoConsumers is so where members share something else than partitions, as Connect's workers do: there is nothing to keep up with.
+	NoConsumers bool
 	// Positions are where it has committed offsets.
 	Positions []Position
 }
@@ -147,7 +149,7 @@ func (h *history) judge(now time.Time, g *Group) Report {
 		r.Status = max(r.Status, lag.Status)
 		r.Partitions = append(r.Partitions, lag)
 	}
-	if h.rebalances.loop(now) && !keepsUp(r.Partitions, tracks) {
+	if !g.NoConsumers && h.rebalances.loop(now) && !keepsUp(r.Partitions, tracks) {
 		r.Status = RebalanceLoop
 	}
 	r.Judged = r.Judged || r.Status != OK

@@ -142,6 +142,16 @@ func TestRebalanceLoop(t *testing.T) {
 	}
 }
 
+// TestRebalancesOfOthers than consumers are no loop: Connect's workers rebalance several times for each that comes or goes.
+func TestRebalancesOfOthers(t *testing.T) {
+	var b Book
+	for n := range 60 {
+		if r := b.Judge(at(n), []Group{{ID: "workers", Members: 2, Generation: int32(n), NoConsumers: true}})[0]; r.Status != OK {
+			t.Fatalf("after %d rebalances: %s", n, r.Status)
+		}
+	}
+}
+
 func TestLag(t *testing.T) {
 	tests := []struct {
 		name    string

@@ -7,7 +7,9 @@ type Standing struct {
 	Group      string
 	Members    int
 	Generation int32
-	Committed  []offsets.Committed
+	// NoConsumers is so where the protocol of the members is another than that of consumers.
+	NoConsumers bool
+	Committed   []offsets.Committed
 }
 
 // Entries is how much room the group takes: one entry for itself and one for each offset.
@@ -24,7 +26,9 @@ func (m *Machine) Survey(room int) (groups []Standing, left int) {
 		}
 		room -= entries
 		g := m.groups[id]
-		groups = append(groups, Standing{Group: id, Members: g.Size(), Generation: g.Generation(), Committed: m.offsets.Committed(m.image, id)})
+		t := g.ProtocolType() // empty where there are only offsets
+		groups = append(groups, Standing{Group: id, Members: g.Size(), Generation: g.Generation(), NoConsumers: t != "" && t != "consumer",
+			Committed: m.offsets.Committed(m.image, id)})
 	}
 	return groups, left
 }

@@ -20,10 +20,12 @@ func TestSurvey(t *testing.T) {
 		}
 		h.response("c", commit)
 	}
-	join := kmsg.NewPtrJoinGroupRequest()
-	join.Version, join.Group, join.SessionTimeoutMillis, join.RebalanceTimeoutMillis, join.ProtocolType = 3, "m", 10_000, 10_000, "consumer"
-	join.Protocols = []kmsg.JoinGroupRequestProtocol{{Name: "range"}}
-	h.send("c", join)
+	for group, protocolType := range map[string]string{"m": "consumer", "w": "connect"} {
+		join := kmsg.NewPtrJoinGroupRequest()
+		join.Version, join.Group, join.SessionTimeoutMillis, join.RebalanceTimeoutMillis, join.ProtocolType = 3, group, 10_000, 10_000, protocolType
+		join.Protocols = []kmsg.JoinGroupRequestProtocol{{Name: "range"}}
+		h.send("c", join)
+	}
 	h.wait(10_000_000_000, func(outcome) {})
 
 	tests := []struct {
@@ -31,11 +33,11 @@ func TestSurvey(t *testing.T) {
 		want string
 		left int
 	}{
-		{100, "[{g 0 0 [{a 0 7} {b 0 7}]} {h 0 0 [{a 0 7}]} {m 1 1 []}]", 0},
-		{6, "[{g 0 0 [{a 0 7} {b 0 7}]} {h 0 0 [{a 0 7}]} {m 1 1 []}]", 0},
-		{5, "[{g 0 0 [{a 0 7} {b 0 7}]} {h 0 0 [{a 0 7}]}]", 1},
-		{2, "[{h 0 0 [{a 0 7}]}]", 4},
-		{0, "[]", 6},
+		{100, "[{g 0 0 false [{a 0 7} {b 0 7}]} {h 0 0 false [{a 0 7}]} {m 1 1 false []} {w 1 1 true []}]", 0},
+		{7, "[{g 0 0 false [{a 0 7} {b 0 7}]} {h 0 0 false [{a 0 7}]} {m 1 1 false []} {w 1 1 true []}]", 0},
+		{5, "[{g 0 0 false [{a 0 7} {b 0 7}]} {h 0 0 false [{a 0 7}]}]", 2},
+		{2, "[{h 0 0 false [{a 0 7}]}]", 5},
+		{0, "[]", 7},
 	}
 	for _, test := range tests {
 		groups, left := h.m.Survey(test.room)
@@ -45,7 +47,7 @@ func TestSurvey(t *testing.T) {
 	}
 	h.deleteTopic("b")
 	h.m.image = h.im // the offsets are to be deleted yet
-	if groups, _ := h.m.Survey(100); fmt.Sprint(groups[0]) != "{g 0 0 [{a 0 7}]}" {
+	if groups, _ := h.m.Survey(100); fmt.Sprint(groups[0]) != "{g 0 0 false [{a 0 7}]}" {
 		t.Errorf("with a topic deleted: %+v", groups[0])
 	}
 }
