@@ -138,6 +138,11 @@ func (Sink) TaskConfigs(_ context.Context, config map[string]string, maxTasks in
 	return slices.Repeat([]map[string]string{config}, maxTasks), nil
 }
 
+// AlterOffsets has nothing to do: there are no offsets besides Cauce's.
+func (Sink) AlterOffsets(context.Context, map[string]string, map[plugin.TopicPartition]int64) (bool, error) {
+	return true, nil
+}
+
 // NewSinkTask returns a task.
 func (Sink) NewSinkTask() plugin.SinkTask { return &sinkTask{} }
 
