@@ -67,7 +67,21 @@ func TestEveryProperty(t *testing.T) {
 			}
 		}
 	}
-	p := Properties{"acks": "all", "group.protocol": "consumer", "group.remote.assignor": "uniform", "send.buffer.bytes": "1", "acsk": "all"}
+	p := Properties{Idempotence: "true", "max.in.flight.requests.per.connection": "5"}
+	options, err := p.Producer()
+	if err != nil {
+		t.Fatal(err)
+	}
+	client, err := kgo.NewClient(options...)
+	if err != nil {
+		t.Fatalf("an idempotent producer with requests in flight: %v", err)
+	}
+	client.Close()
+	p["max.in.flight.requests.per.connection"] = "6"
+	if _, err := p.Producer(); err == nil || !strings.Contains(err.Error(), "not a number between 1 and 5") {
+		t.Errorf("6 requests in flight of an idempotent producer: %v", err)
+	}
+	p = Properties{"acks": "all", "group.protocol": "consumer", "group.remote.assignor": "uniform", "send.buffer.bytes": "1", "acsk": "all"}
 	if got, want := p.Unknown(), []string{"acsk", "send.buffer.bytes"}; !slices.Equal(got, want) {
 		t.Errorf("unknown: %v, want %v", got, want)
 	}

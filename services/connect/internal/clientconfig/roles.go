@@ -24,18 +24,21 @@ var producer = map[string]reader{
 		n = min(n, maxBatchBytes)
 		return []kgo.Opt{kgo.ProducerBatchMaxBytes(int32(n)), kgo.BrokerMaxWriteBytes(int32(max(n, maxRequestBytes)))}
 	}),
-	"buffer.memory": number(1, math.MaxInt64, func(n int64) kgo.Opt { return kgo.MaxBufferedBytes(int(n)) }),
-	"max.in.flight.requests.per.connection": number(1, math.MaxInt32, func(n int64) kgo.Opt {
-		return kgo.MaxProduceRequestsInflightPerBroker(int(n))
-	}),
-	"enable.idempotence":     choice(map[string]kgo.Opt{"true": nil, "false": kgo.DisableIdempotentWrite()}),
-	"delivery.timeout.ms":    millis(func(d time.Duration) kgo.Opt { return kgo.RecordDeliveryTimeout(d) }),
-	"request.timeout.ms":     millis(func(d time.Duration) kgo.Opt { return kgo.ProduceRequestTimeout(max(d, minRequestTimeout)) }),
-	"retries":                number(0, math.MaxInt32, func(n int64) kgo.Opt { return kgo.RecordRetries(int(n)) }),
-	"transaction.timeout.ms": millis(func(d time.Duration) kgo.Opt { return kgo.TransactionTimeout(d) }),
+	"buffer.memory":                         number(1, math.MaxInt64, func(n int64) kgo.Opt { return kgo.MaxBufferedBytes(int(n)) }),
+	"max.in.flight.requests.per.connection": inFlight,
+	Idempotence:                             choice(map[string]kgo.Opt{"true": nil, "false": kgo.DisableIdempotentWrite()}),
+	"delivery.timeout.ms":                   millis(func(d time.Duration) kgo.Opt { return kgo.RecordDeliveryTimeout(d) }),
+	"request.timeout.ms":                    millis(func(d time.Duration) kgo.Opt { return kgo.ProduceRequestTimeout(max(d, minRequestTimeout)) }),
+	"retries":                               number(0, math.MaxInt32, func(n int64) kgo.Opt { return kgo.RecordRetries(int(n)) }),
+	"transaction.timeout.ms":                millis(func(d time.Duration) kgo.Opt { return kgo.TransactionTimeout(d) }),
 }
 
+// Idempotence is whether a producer's records are stored once though they are sent again.
+const Idempotence = "enable.idempotence"
+
 const (
+	// maxInFlight is the most requests to a broker that Kafka's idempotent producer takes.
+	maxInFlight = 5
 	// maxLinger is the most that the client takes.
 	maxLinger = time.Minute
 	// minRequestTimeout is the least that it takes.
@@ -46,6 +49,21 @@ const (
 	// answer.
 	maxRequestBytes, maxBatchBytes = 100 << 20, 1 << 30
 )
+
+// inFlight is how many requests to a broker may be on their way. The client itself says how many when it is idempotent: as many as keep their order.
+func inFlight(p Properties, value string) ([]kgo.Opt, error) {
+	most := int64(math.MaxInt32)
+	idempotent := strings.EqualFold(strings.TrimSpace(p[Idempotence]), "true")
+	if idempotent {
+		most = maxInFlight
+	}
+	return numbers(1, most, func(n int64) []kgo.Opt {
+		if idempotent {
+			return nil
+		}
+		return []kgo.Opt{kgo.MaxProduceRequestsInflightPerBroker(int(n))}
+	})(p, value)
+}
 
 // consumer are the properties of consumers alone.
 var consumer = map[string]reader{

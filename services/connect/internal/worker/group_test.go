@@ -30,7 +30,9 @@ func TestAGroup(t *testing.T) {
 	for _, support := range []string{"disabled", "enabled"} {
 		f := newFixture(t)
 		first := f.member("exactly.once.source.support", support)
-		first.create(f.config("a/b", 4)) // a name that is escaped where workers ask each other
+		config := f.config("a/b", 4) // a name that is escaped where workers ask each other
+		config["producer.override.enable.idempotence"], config["producer.override.max.in.flight.requests.per.connection"] = "false", "3"
+		first.create(config)
 		first.is("a/b=RUNNING", "a/b-0=RUNNING", "a/b-1=RUNNING", "a/b-2=RUNNING", "a/b-3=RUNNING")
 		second := f.member("exactly.once.source.support", support)
 		shared := func(r *running) bool {

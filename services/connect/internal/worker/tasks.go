@@ -5,12 +5,14 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"strings"
 
 	"github.com/twmb/franz-go/pkg/kgo"
 	"go.uber.org/zap"
 
 	"github.com/cauce-stream/cauce/libs/plugin/remote"
+	"github.com/cauce-stream/cauce/services/connect/internal/clientconfig"
 	"github.com/cauce-stream/cauce/services/connect/internal/configs"
 	"github.com/cauce-stream/cauce/services/connect/internal/offsets"
 	"github.com/cauce-stream/cauce/services/connect/internal/pipeline"
@@ -106,7 +108,7 @@ func (w *Worker) sourceTask(ctx context.Context, i *instance, config, task confi
 			return where.write(ctx, name, entries)
 		},
 	}
-	if d.Producer, err = w.client(i, config, workerconfig.Producer); err != nil {
+	if d.Producer, err = w.client(i, w.transactional(i, config), workerconfig.Producer); err != nil {
 		return nil, err
 	}
 	if d.Admin, err = w.client(i, config, workerconfig.Admin); err != nil {
@@ -125,6 +127,24 @@ func (w *Worker) sourceTask(ctx context.Context, i *instance, config, task confi
 		}
 	}
 	return sourcetask.New(sourcetask.Config{Connector: name, Number: int(i.item.Task), Properties: config, Task: task, Worker: w.config.Values}, d)
+}
+
+// transactional is the configuration of a source with a producer that can write in transactions, as far as the worker wants that. It is idempotent whatever
+// the worker and the connector say.
+func (w *Worker) transactional(i *instance, config configs.Config) configs.Config {
+	if !w.exactlyOnce() {
+		return config
+	}
+	const override = "producer.override." + clientconfig.Idempotence
+	for _, given := range []string{config[override], w.config.Values.Family(workerconfig.Producer)[clientconfig.Idempotence]} {
+		if strings.EqualFold(strings.TrimSpace(given), "false") {
+			w.logOf(i).Warn("a source that writes exactly once has an idempotent producer, though it is configured not to", zap.Stringer("item", i.item))
+			break
+		}
+	}
+	config = maps.Clone(config)
+	config[override] = "true"
+	return config
 }
 
 // readOffsets are the stored offsets of partitions of a source, as JSON.
