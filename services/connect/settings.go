@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/cauce-stream/cauce/libs/config"
@@ -52,7 +53,8 @@ func settings(v configkeys.Values, bootstrap string) (workerconfig.Config, error
 	return c, nil
 }
 
-// hostConfig is where connectors' programs are and what they may take.
+// hostConfig is where connectors' programs are and what they may take. The plugin.path of a worker is Kafka's: folders besides what ships, which may well hold
+// nothing but jars. The node's stands for all.
 func hostConfig(v configkeys.Values, worker workerconfig.Config) (host.Config, error) {
 	c := host.Config{
 		Path:           worker.List("plugin.path"),
@@ -62,15 +64,14 @@ func hostConfig(v configkeys.Values, worker workerconfig.Config) (host.Config, e
 		MaxAnswerBytes: v.Int("plugin.answer.max.bytes"),
 		MaxMemoryBytes: v.Long("plugin.memory.max.bytes"),
 	}
-	if len(c.Path) == 0 {
-		c.Path = v.List("plugin.path")
-	}
+	shipped := v.List("plugin.path")
 	var err error
-	if len(c.Path) == 0 {
-		if c.Path, err = host.PathBesideProgram(); err != nil {
+	if len(shipped) == 0 {
+		if shipped, err = host.PathBesideProgram(); err != nil {
 			return c, fmt.Errorf("plugin.path: %w", err)
 		}
 	}
+	c.Path = slices.Concat(c.Path, shipped)
 	if c.Checksums, err = host.ParseChecksums(v.List("plugin.checksums")); err != nil {
 		return c, fmt.Errorf("plugin.checksums: %w", err)
 	}

@@ -72,11 +72,7 @@ func (h *Host) Connector(ctx context.Context, class string) (*Connector, error) 
 	if c := h.ofClass(class); c != nil {
 		return c, nil
 	}
-	names := []string{}
-	for _, c := range h.Connectors() {
-		names = append(names, c.Name)
-	}
-	return nil, fmt.Errorf("%w %q: no program in plugin.path (%s) offers it; there are %s", ErrUnknownConnector, class, strings.Join(h.config.Path, ","), strings.Join(names, ", "))
+	return nil, fmt.Errorf("%w %q: %w", ErrUnknownConnector, class, h.notFound(pluginpb.Kind_KIND_SOURCE, pluginpb.Kind_KIND_SINK))
 }
 
 func (h *Host) ofClass(class string) *Connector {

@@ -63,6 +63,17 @@ func TestConnectorsAreFoundByAnyOfTheirNames(t *testing.T) {
 	}
 }
 
+// TestAnUnknownConnectorNamesWhatDoesNotStart since that may be the program that offers it.
+func TestAnUnknownConnectorNamesWhatDoesNotStart(t *testing.T) {
+	folder := t.TempDir()
+	installScript(t, folder, "broken", "#!/bin/sh\necho no such option >&2; exit 4\n")
+	h, _ := start(t, folder, Config{})
+	_, err := h.Connector(t.Context(), "mine")
+	if !errors.Is(err, ErrUnknownConnector) || !strings.Contains(err.Error(), "offers it; broken cannot be started") || !strings.Contains(err.Error(), "no such option") {
+		t.Errorf("Connector = %v", err)
+	}
+}
+
 func TestCallsOfAConnector(t *testing.T) {
 	h, c := connectorOf(t, "moody-source", Config{})
 	d, err := c.Define(t.Context())

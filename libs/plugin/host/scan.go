@@ -184,12 +184,12 @@ func (h *Host) snapshot() []*file {
 }
 
 // notFound says what there is instead, and which programs could not be asked.
-func (h *Host) notFound(kind pluginpb.Kind) error {
+func (h *Host) notFound(kinds ...pluginpb.Kind) error {
 	var names, faults []string
 	for _, f := range h.snapshot() {
 		f.mu.Lock()
 		for _, o := range f.offers {
-			if o.kind == kind {
+			if slices.Contains(kinds, o.kind) && !slices.Contains(names, o.name) {
 				names = append(names, o.name)
 			}
 		}

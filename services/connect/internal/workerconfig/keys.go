@@ -88,7 +88,7 @@ var taskKeys = []config.Key{
 	{Name: "connector.client.config.override.policy", Type: config.Class, Default: "All", Doc: "Which properties of clients connectors may set for themselves: All, None, Principal or Allowlist, or the Java class of one of them."},
 	{Name: "connector.client.config.override.allowlist", Type: config.List, Default: "", Doc: "The properties that Allowlist lets connectors set."},
 	{Name: "config.providers", Type: config.List, Default: "", Doc: "Names of the providers that ${provider:path:key} in configurations refers to. config.providers.NAME.class and .param. configure each."},
-	{Name: "plugin.path", Type: config.List, Default: "", Doc: "Folders in which plugins are looked for."},
+	{Name: "plugin.path", Type: config.List, Default: "", Doc: "Folders in which plugins are looked for besides those that ship."},
 	{Name: "offset.storage.file.filename", Type: config.String, Null: true, Doc: "File of the offsets of a standalone worker."},
 }
 
