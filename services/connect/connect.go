@@ -128,20 +128,15 @@ func run(ctx context.Context, env process.Env, conn *bus.Conn) error {
 	defer stopNode()
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
-	serves := make(chan struct{})
 	var group errgroup.Group
 	group.Go(func() error {
 		defer stop()
-		return node.Run(nodeCtx, func() { close(serves) })
+		return node.Run(nodeCtx, func() {})
 	})
-	select {
-	case <-serves:
-		err = s.Run(ctx, func() {
-			env.Telemetry.Log.Info("serving", zap.String("address", node.Addr()), zap.String("rest", s.URL()))
-		})
-	case <-ctx.Done():
-		err = s.Close()
-	}
+	// Until the controllers are found the worker says over REST that it starts.
+	err = s.Run(ctx, func() {
+		env.Telemetry.Log.Info("serving", zap.String("address", node.Addr()), zap.String("rest", s.URL()))
+	})
 	stopNode()
 	return errors.Join(err, group.Wait())
 }

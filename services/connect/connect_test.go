@@ -2,9 +2,15 @@ package connect
 
 import (
 	"context"
+	"errors"
 	"io"
+	"net"
+	"net/http"
+	"runtime"
 	"strings"
+	"syscall"
 	"testing"
+	"time"
 
 	"github.com/cauce-stream/cauce/libs/bus"
 	"github.com/cauce-stream/cauce/libs/config"
@@ -26,7 +32,7 @@ func start(t *testing.T, pairs map[string]string) (configkeys.Values, *telemetry
 	return values, tel
 }
 
-// TestStopsWithoutAController starts the service on a bus where no controller answers and ends it.
+// TestStopsWithoutAController starts the service on a bus where no controller answers, hears from its REST interface that it starts, and ends it.
 func TestStopsWithoutAController(t *testing.T) {
 	server, err := bus.StartServer(bus.ServerConfig{Name: "test"}, bus.Deps{})
 	if err != nil {
@@ -38,10 +44,37 @@ func TestStopsWithoutAController(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	values, tel := start(t, map[string]string{"listeners": "PLAINTEXT://127.0.0.1:0", "connect.listeners": "http://127.0.0.1:0"})
+	free, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	url := "http://" + free.Addr().String()
+	if err := free.Close(); err != nil {
+		t.Fatal(err)
+	}
+	values, tel := start(t, map[string]string{"listeners": "PLAINTEXT://127.0.0.1:0", "connect.listeners": url})
 	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	ended := make(chan error, 1)
+	go func() { ended <- run(ctx, process.Env{Values: values, Telemetry: tel}, conn) }()
+	client := http.Client{Timeout: 10 * time.Second}
+	answer, err := client.Get(url + "/health")
+	for errors.Is(err, syscall.ECONNREFUSED) && len(ended) == 0 { // not bound yet
+		runtime.Gosched()
+		answer, err = client.Get(url + "/health")
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	body, err := io.ReadAll(answer.Body)
+	if err := errors.Join(err, answer.Body.Close()); err != nil {
+		t.Fatal(err)
+	}
+	if answer.StatusCode != http.StatusServiceUnavailable || !strings.Contains(string(body), `"starting"`) {
+		t.Errorf("health: %s %s", answer.Status, body)
+	}
 	cancel()
-	if err := run(ctx, process.Env{Values: values, Telemetry: tel}, conn); err != nil {
+	if err := <-ended; err != nil {
 		t.Errorf("run = %v", err)
 	}
 }

@@ -206,7 +206,11 @@ func (w *Worker) Run(ctx context.Context, ready func()) (err error) {
 	start(ctx, w.lead)
 	start(ctx, func(ctx context.Context) error {
 		if w.herder.Await(ctx) == nil {
-			w.log.Info("the Connect worker is in its group", zap.String("url", w.url), zap.String("group", w.config.Values.String("group.id")))
+			if w.config.Standalone {
+				w.log.Info("the Connect worker serves, alone", zap.String("url", w.url))
+			} else {
+				w.log.Info("the Connect worker is in its group", zap.String("url", w.url), zap.String("group", w.config.Values.String("group.id")))
+			}
 			if !w.config.OnDemand {
 				ready()
 			}
@@ -233,6 +237,9 @@ func (w *Worker) begin(ctx context.Context, ready func()) error {
 			w.log.Warn("cannot tell which cluster this is yet", zap.Strings("bootstrap.servers", w.config.Values.List("bootstrap.servers")), zap.Error(err))
 		}
 		pause(ctx, retryBackoff)
+	}
+	if ctx.Err() != nil {
+		return ctx.Err()
 	}
 	if w.config.OnDemand {
 		exists, err := w.topics.exist(ctx)
