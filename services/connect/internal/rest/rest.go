@@ -160,7 +160,7 @@ func (h *handler) serve(w http.ResponseWriter, r *http.Request, c call) {
 		refuse(w, http.StatusBadRequest, "the body cannot be read: "+err.Error())
 		return
 	}
-	answer, err := c(ctx, r, body)
+	answer, err := h.answer(ctx, r, body, c)
 	var elsewhere *herder.Elsewhere
 	switch {
 	case errors.As(err, &elsewhere):
@@ -175,6 +175,16 @@ func (h *handler) serve(w http.ResponseWriter, r *http.Request, c call) {
 		}
 		write(w, answer.status, answer.body)
 	}
+}
+
+// answer has what is asked about connectors and plugins wait until the worker has read the topics and is in its group: before that it would deny what there is.
+func (h *handler) answer(ctx context.Context, r *http.Request, body []byte, c call) (reply, error) {
+	if strings.HasPrefix(r.URL.Path, "/connector") {
+		if err := h.deps.Herder.Await(ctx); err != nil {
+			return reply{}, fmt.Errorf("%w: the worker has not joined its group yet", herder.ErrNotReady)
+		}
+	}
+	return c(ctx, r, body)
 }
 
 // origin is how the client reached this worker.

@@ -22,11 +22,18 @@ func serve(h http.Handler, method, path, body string) *httptest.ResponseRecorder
 	return w
 }
 
+// alone is the herder of a worker that leads a group of its own.
+func alone(d herder.Deps) *herder.Herder {
+	h := herder.New(herder.Config{}, d)
+	h.SetGroup(herder.Group{Leader: true})
+	return h
+}
+
 func TestPartsOfTheInterface(t *testing.T) {
-	deps := Deps{Herder: herder.New(herder.Config{}, herder.Deps{}), Levels: func() map[string]Level { return map[string]Level{"root": {Level: "INFO"}} }}
+	deps := Deps{Herder: alone(herder.Deps{}), Levels: func() map[string]Level { return map[string]Level{"root": {Level: "INFO"}} }}
 	admin := New(Config{Admin: true}, deps)
 	connectors := New(Config{Connectors: true}, deps)
-	for path, want := range map[string][2]int{"/": {404, 200}, "/connectors": {404, 200}, "/admin/loggers": {200, 404}, "/admin/loggers/root/": {200, 404}, "/health": {404, 503}} {
+	for path, want := range map[string][2]int{"/": {404, 200}, "/connectors": {404, 200}, "/admin/loggers": {200, 404}, "/admin/loggers/root/": {200, 404}, "/health": {404, 200}} {
 		if a, c := serve(admin, "GET", path, "").Code, serve(connectors, "GET", path, "").Code; a != want[0] || c != want[1] {
 			t.Errorf("%s: %d of admin, %d of connectors", path, a, c)
 		}
@@ -40,17 +47,37 @@ func TestPartsOfTheInterface(t *testing.T) {
 	}
 }
 
+// TestBeforeTheWorkerIsInItsGroup has nothing be said of connectors and plugins that the worker has not read of yet.
 func TestBeforeTheWorkerIsInItsGroup(t *testing.T) {
-	h := New(Config{Connectors: true}, Deps{Herder: herder.New(herder.Config{}, herder.Deps{Validate: validate, TypeOf: typeOf})})
-	for _, r := range [][3]string{{"GET", "/health", ""}, {"POST", "/connectors", sourceBody}, {"DELETE", "/connectors/src", ""}} {
-		if w := serve(h, r[0], r[1], r[2]); w.Code != 503 {
-			t.Errorf("%s %s: %d %s", r[0], r[1], w.Code, w.Body)
+	synctest.Test(t, func(t *testing.T) {
+		worker := herder.New(herder.Config{}, herder.Deps{Validate: validate, TypeOf: typeOf})
+		h := New(Config{Connectors: true}, Deps{Herder: worker})
+		began := time.Now()
+		for _, path := range []string{"/", "/health"} {
+			if w := serve(h, "GET", path, ""); w.Code != map[string]int{"/": 200, "/health": 503}[path] || time.Since(began) != 0 {
+				t.Errorf("%s: %d %s", path, w.Code, w.Body)
+			}
 		}
-	}
+		for _, r := range [][3]string{
+			{"GET", "/connectors", ""}, {"GET", "/connectors/src", ""}, {"GET", "/connector-plugins", ""}, {"POST", "/connectors", sourceBody}, {"DELETE", "/connectors/src", ""},
+		} {
+			began := time.Now()
+			if w := serve(h, r[0], r[1], r[2]); w.Code != 503 || time.Since(began) != 90*time.Second {
+				t.Errorf("%s %s: %d %s", r[0], r[1], w.Code, w.Body)
+			}
+		}
+		listed := make(chan *httptest.ResponseRecorder)
+		go func() { listed <- serve(h, "GET", "/connectors", "") }()
+		synctest.Wait()
+		worker.SetGroup(herder.Group{Leader: true})
+		if w := <-listed; w.Code != 200 || strings.TrimSpace(w.Body.String()) != "[]" {
+			t.Errorf("once it is in its group: %d %s", w.Code, w.Body)
+		}
+	})
 }
 
 func TestBodiesHaveALimit(t *testing.T) {
-	h := New(Config{Connectors: true, MaxBodyBytes: 100}, Deps{Herder: herder.New(herder.Config{}, herder.Deps{})})
+	h := New(Config{Connectors: true, MaxBodyBytes: 100}, Deps{Herder: alone(herder.Deps{})})
 	for size, want := range map[int]int{100: 400, 101: 413} {
 		if w := serve(h, "POST", "/connectors", strings.Repeat("{", size)); w.Code != want {
 			t.Errorf("%d bytes: %d %s", size, w.Code, w.Body)
@@ -65,7 +92,7 @@ func TestRequestsTimeOut(t *testing.T) {
 			<-ctx.Done()
 			return nil, fmt.Errorf("plugin: %w", ctx.Err())
 		}
-		h := New(Config{Connectors: true}, Deps{Herder: herder.New(herder.Config{}, herder.Deps{Validate: hang})})
+		h := New(Config{Connectors: true}, Deps{Herder: alone(herder.Deps{Validate: hang})})
 		began := time.Now()
 		w := serve(h, "POST", "/connectors", sourceBody)
 		if took := time.Since(began); w.Code != 500 || took != 90*time.Second || !strings.Contains(w.Body.String(), "1m30s") {

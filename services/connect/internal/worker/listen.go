@@ -133,18 +133,10 @@ func (w *Worker) cluster() string {
 	return w.clusterID
 }
 
-// whenWanted has the first request start a worker that waits for one, and holds requests until it is in its group. Health and version are told at once.
+// whenWanted has the first request start a worker that waits for one.
 func (w *Worker) whenWanted(next http.Handler) http.Handler {
-	if !w.config.OnDemand {
-		return next
-	}
 	return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		w.wanted.want()
-		if r.URL.Path != "/health" && r.URL.Path != "/" {
-			ctx, cancel := context.WithTimeout(r.Context(), settleTimeout)
-			defer cancel()
-			_ = w.herder.Await(ctx) // the herder itself says what it lacks
-		}
 		next.ServeHTTP(rw, r)
 	})
 }
