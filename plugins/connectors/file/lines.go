@@ -25,7 +25,7 @@ type lines struct {
 // The line is valid until the next call.
 func (l *lines) next(r io.Reader) (line []byte, size int, err error) {
 	for {
-		found := bytes.IndexAny(l.buffer[l.looked:l.to], "\r\n")
+		found := endOfLine(l.buffer[l.looked:l.to])
 		if found < 0 {
 			l.looked = l.to
 		} else {
@@ -47,6 +47,18 @@ func (l *lines) next(r io.Reader) (line []byte, size int, err error) {
 			return nil, 0, err
 		}
 	}
+}
+
+// endOfLine is where the first \n or \r is, or -1.
+func endOfLine(text []byte) int {
+	found := bytes.IndexByte(text, '\n')
+	if found >= 0 {
+		text = text[:found]
+	}
+	if before := bytes.IndexByte(text, '\r'); before >= 0 {
+		found = before
+	}
+	return found
 }
 
 // fill reads more behind what there is; 0 at the end of the file.

@@ -11,8 +11,10 @@ import (
 	"io/fs"
 	"log/slog"
 	"os"
+	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/cauce-stream/cauce/libs/plugin"
 	"github.com/cauce-stream/cauce/libs/plugin/configdef"
@@ -100,6 +102,12 @@ type position struct {
 	Position int64 `json:"position"`
 }
 
+// text is the JSON of a position, of which each line has one.
+func (p position) text() json.RawMessage {
+	const before = `{"position":`
+	return append(strconv.AppendInt(append(make([]byte, 0, len(before)+20), before...), p.Position, 10), '}')
+}
+
 type sourceTask struct {
 	path      string
 	topic     string
@@ -108,6 +116,7 @@ type sourceTask struct {
 	at        position // where the next line begins
 	file      *os.File // nil until it is there
 	lines     lines
+	last      int  // lines of the last batch: the next one is likely to have as many
 	missed    bool // that it is missing was logged
 }
 
@@ -148,7 +157,8 @@ func (t *sourceTask) read(ctx context.Context) ([]plugin.SourceRecord, error) {
 			return nil, err
 		}
 	}
-	var records []plugin.SourceRecord
+	records := make([]plugin.SourceRecord, 0, t.last)
+	now := time.Now().UnixMilli()
 	for bytes := 0; len(records) < t.batch && bytes < maxBatchBytes; {
 		line, size, err := t.lines.next(t.file)
 		if err != nil {
@@ -159,10 +169,15 @@ func (t *sourceTask) read(ctx context.Context) ([]plugin.SourceRecord, error) {
 		}
 		t.at.Position += int64(size)
 		bytes += size
-		r := data.NewRecord(t.topic, data.Value{}, data.Value{Schema: lineSchema, V: strings.ToValidUTF8(string(line), "\uFFFD")})
-		r.TimestampMs = time.Now().UnixMilli()
-		records = append(records, plugin.SourceRecord{Record: r, Source: t.partition, Offset: t.at})
+		text := string(line)
+		if !utf8.ValidString(text) {
+			text = strings.ToValidUTF8(text, "\uFFFD")
+		}
+		r := data.NewRecord(t.topic, data.Value{}, data.Value{Schema: lineSchema, V: text})
+		r.TimestampMs = now
+		records = append(records, plugin.SourceRecord{Record: r, Source: t.partition, Offset: t.at.text()})
 	}
+	t.last = len(records)
 	return records, nil
 }
 
