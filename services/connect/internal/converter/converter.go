@@ -24,7 +24,8 @@ const (
 // Converter translates in both directions. It may be used by one goroutine at a time. Its errors are about the data, not
 // about the moment: there is no use in trying again.
 type Converter interface {
-	// Encode returns the bytes of a value that goes to a topic; nil for null, which in a topic is a tombstone.
+	// Encode returns the bytes of a value that goes to a topic, which may be the value's own and are only read; nil for null, which in a topic
+	// is a tombstone.
 	Encode(topic string, v data.Value) ([]byte, error)
 	// Decode returns the value of bytes from a topic, which it may go on using: nothing is written to them any more.
 	Decode(topic string, b []byte) (data.Value, error)

@@ -1,6 +1,7 @@
 package converter
 
 import (
+	"bytes"
 	"fmt"
 	"strings"
 	"testing"
@@ -172,5 +173,27 @@ func BenchmarkJSON(b *testing.B) {
 				}
 			}
 		})
+	}
+}
+
+// TestTextsAreNotCopied is what a record of a text costs: no more than to name it.
+func TestTextsAreNotCopied(t *testing.T) {
+	c, err := New("String", Value, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := data.Value{V: string(bytes.Repeat([]byte("x"), 1000))}
+	if allocs := testing.AllocsPerRun(100, func() { _, _ = c.Encode("t", text) }); allocs > 0 {
+		t.Errorf("%.0f allocations to encode a text", allocs)
+	}
+	read := bytes.Repeat([]byte("x"), 1000)
+	if allocs := testing.AllocsPerRun(100, func() { _, _ = c.Decode("t", read) }); allocs > 1 {
+		t.Errorf("%.0f allocations to decode a text", allocs)
+	}
+	if b, err := c.Encode("t", data.Value{V: ""}); err != nil || b == nil || len(b) > 0 {
+		t.Errorf("an empty text is %v, %v: null would be a tombstone", b, err)
+	}
+	if v, err := c.Decode("t", []byte{}); err != nil || v.V != "" {
+		t.Errorf("an empty text is %v, %v", v.V, err)
 	}
 }

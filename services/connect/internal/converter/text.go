@@ -75,13 +75,21 @@ type charset struct {
 }
 
 var charsets = map[string]charset{
-	"UTF-8":      {func(s string) []byte { return []byte(s) }, decodeUTF8},
-	"UTF8":       {func(s string) []byte { return []byte(s) }, decodeUTF8},
+	"UTF-8":      {encodeUTF8, decodeUTF8},
+	"UTF8":       {encodeUTF8, decodeUTF8},
 	"ISO-8859-1": narrow(0xff),
 	"US-ASCII":   narrow(0x7f),
 	"UTF-16":     {func(s string) []byte { return wide(binary.BigEndian, "\ufeff"+s) }, decodeMarked},
 	"UTF-16BE":   {func(s string) []byte { return wide(binary.BigEndian, s) }, func(b []byte) string { return narrowed(binary.BigEndian, b) }},
 	"UTF-16LE":   {func(s string) []byte { return wide(binary.LittleEndian, s) }, func(b []byte) string { return narrowed(binary.LittleEndian, b) }},
+}
+
+// encodeUTF8 returns the memory of s, which is only read: records that are produced stay as they are.
+func encodeUTF8(s string) []byte {
+	if s == "" {
+		return []byte{} // null would be a tombstone
+	}
+	return unsafe.Slice(unsafe.StringData(s), len(s))
 }
 
 // decodeUTF8 returns a text in the memory of b, where nothing may be written any more: what clients have read stays as it is. Malformed
