@@ -101,7 +101,8 @@ func (w *Watch) look(ctx context.Context, book *judgement.Book) *overview {
 	groups := make([]judgement.Group, 0, len(standings))
 	for i := range standings {
 		s := &standings[i]
-		g := judgement.Group{ID: s.Group, Members: s.Members, Generation: s.Generation, Positions: make([]judgement.Position, 0, len(s.Committed))}
+		g := judgement.Group{ID: s.Group, Members: s.Members, Generation: s.Generation, NoConsumers: s.NoConsumers,
+			Positions: make([]judgement.Position, 0, len(s.Committed))}
 		for _, c := range s.Committed {
 			p := judgement.Position{Topic: c.Topic, Partition: c.Partition, Committed: c.Offset, End: judgement.Unknown, Stable: judgement.Unknown}
 			if i, ok := find(topics, c.Topic); ok && c.Partition < topics[i].Count {

@@ -51,6 +51,8 @@ func TestWatch(t *testing.T) {
 			{Topic: "orders", Partition: 3, Offset: 5}, {Topic: "orders", Partition: 9, Offset: 5}, {Topic: "gone", Partition: 0, Offset: 5}}},
 		{Group: "well", Committed: []offsets.Committed{{Topic: "orders", Partition: 0, Offset: 100}}},
 		{Group: "no\xffletters"},
+		{Group: "loop", Members: 1},
+		{Group: "workers", Members: 2, NoConsumers: true},
 	}
 	w := NewWatch(WatchConfig{Every: time.Second, Most: 12}, WatchDeps{
 		Meter: meter, Image: func() *metadata.Image { return im }, Log: zap.NewNop(),
@@ -61,6 +63,8 @@ func TestWatch(t *testing.T) {
 	}
 	var book judgement.Book
 	for range 10 {
+		groups[3].Generation++
+		groups[4].Generation++
 		w.latest.Store(w.look(t.Context(), &book))
 	}
 	got := slices.DeleteFunc(scraped(t, w), func(line string) bool { return strings.HasPrefix(line, "kafka_consumergroup_lag_seconds") })
@@ -74,7 +78,9 @@ func TestWatch(t *testing.T) {
 		"cauce_consumergroup_partition_status app 2 OK orders = 1",
 		"cauce_consumergroup_partition_status well 0 OK orders = 1",
 		"cauce_consumergroup_status app HUNG_TXN = 1",
+		"cauce_consumergroup_status loop REBALANCE_LOOP = 1",
 		"cauce_consumergroup_status well OK = 1",
+		"cauce_consumergroup_status workers OK = 1",
 		"cauce_consumergroup_unwatched = 7",
 		"kafka_consumergroup_current_offset app 0 gone = 5",
 		"kafka_consumergroup_current_offset app 0 orders = 90",
@@ -88,7 +94,9 @@ func TestWatch(t *testing.T) {
 		"kafka_consumergroup_lag app 2 orders = 0",
 		"kafka_consumergroup_lag well 0 orders = 0",
 		"kafka_consumergroup_members app = 2",
+		"kafka_consumergroup_members loop = 1",
 		"kafka_consumergroup_members well = 0",
+		"kafka_consumergroup_members workers = 2",
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
