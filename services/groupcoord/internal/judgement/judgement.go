@@ -257,7 +257,7 @@ func (t *track) status(topic flow) Status {
 		return Stalled
 	case last.committed == first.committed:
 		return Warning
-	case !t.grows():
+	case t.current() || !t.grows():
 		return OK
 	case t.hot(topic):
 		return HotPartition
@@ -276,6 +276,12 @@ func (t *track) grows() bool {
 		}
 	}
 	return score >= growing
+}
+
+// current says whether what was there at the look before is consumed: then the lag is what came since, and no more than a commit behind.
+func (t *track) current() bool {
+	n := len(t.looks)
+	return n > 1 && t.looks[n-1].committed >= t.looks[n-2].end
 }
 
 // held says whether the last stable offset stood still for the whole window, with records behind it, where the committed offset is.

@@ -48,6 +48,7 @@ func TestStatus(t *testing.T) {
 		{"idle", []series{plain(line{70, 0}, line{70, 0})}, "OK OK"},
 		{"behind, but it catches up", []series{plain(line{0, 110}, line{5000, 100})}, "OK OK"},
 		{"behind by as much all the time", []series{plain(line{0, 100}, line{5000, 100})}, "OK OK"},
+		{"less than a look behind, and a little more each time", []series{plain(line{0, 99}, line{10, 100})}, "OK OK"},
 		{"falls behind", []series{plain(line{0, 90}, line{50, 100})}, "WARNING WARNING"},
 		{"records wait, none come", []series{plain(line{10, 0}, line{50, 0})}, "WARNING WARNING"},
 		{"poison record in one of two", []series{plain(line{7, 0}, line{50, 10}), plain(line{0, 10}, line{0, 10})}, "STALLED STALLED OK"},

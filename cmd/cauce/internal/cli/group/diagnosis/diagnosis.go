@@ -1,8 +1,8 @@
 // Package diagnosis judges what holds a consumer group up, from two looks at it.
 //
 // The judgement follows Burrow's rules for the lag of a partition: a partition without lag is well; one whose committed
-// offset moves while its lag grows is slow; one whose committed offset stands still while its lag grows is stalled. What the
-// coordinator tells of state, members and assignments says why.
+// offset moves while its lag grows is slow, unless it has come to where the log ended before; one whose committed offset
+// stands still while its lag grows is stalled. What the coordinator tells of state, members and assignments says why.
 package diagnosis
 
 import (

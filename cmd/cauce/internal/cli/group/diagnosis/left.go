@@ -51,12 +51,12 @@ func exits(left []groupapi.Departure) []exit {
 func (e exit) involuntary() bool { return e.removed || strings.Contains(e.reason, pollTimeout) }
 
 func (e exit) String() string {
-	verb, reason := "left", e.reason
-	if e.removed {
-		verb = "was taken out"
-	}
-	if reason == "" {
-		reason = "without a reason"
+	verb, reason := "left", fmt.Sprintf("%q", e.reason)
+	switch {
+	case e.removed:
+		verb, reason = "was taken out", e.reason
+	case e.reason == "":
+		reason = "it gives no reason"
 	}
 	s := fmt.Sprintf("%s %v ago: %s", verb, e.last.Round(time.Second), reason)
 	if e.times > 1 {
