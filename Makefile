@@ -116,6 +116,10 @@ lab-2: build ## Count the acknowledged records that a leader takes along as it d
 lab-3: build ## Elect a leader that lacks records, and see what is lost and where that is said
 	cd tests && go run ./lab/unclean
 
+.PHONY: lab-4
+lab-4: build ## Have a group fall behind, and be thrown out for max.poll.interval.ms again and again, with two repairs
+	cd tests && go run ./lab/lag
+
 .PHONY: lab-5
 lab-5: build ## Measure the pause of eager, cooperative and static groups in a rebalance
 	cd tests && go run ./lab/rebalance
