@@ -15,6 +15,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/cauce-stream/cauce/tests/connectrest"
 )
 
 // rebalanceDelay is for how long the tasks of a worker that was killed wait for it to come again.
@@ -80,7 +82,59 @@ func TestWorkersShareTasks(t *testing.T) {
 		}
 	}
 	t.Logf("%d of %d witnesses moved to it", moved, len(after))
+	for _, worker := range s.nodes("connect") {
+		c.restarts(s.rest[worker.ID])
+	}
 	c.remove()
+}
+
+// restarts asks a worker, which runs some of the tasks alone, to restart the witnesses with theirs: each starts once, and where it was.
+func (c *crowd) restarts(worker string) {
+	c.Helper()
+	before, places, began := c.witnessed(), c.places(), time.Now()
+	for _, name := range c.names {
+		if !strings.HasPrefix(name, "witness") {
+			continue
+		}
+		c.eventually("a restart of "+name, func(ctx context.Context) error {
+			return connectrest.Ask(ctx, c.http, http.MethodPost, worker+"/connectors/"+name+"/restart?includeTasks=true", nil, nil)
+		})
+	}
+	c.eventually("all have started again", func(context.Context) error {
+		after, err := testimonies(c.folder)
+		for name, was := range before {
+			if starts := len(after[name].starts) - len(was.starts); err == nil && starts < 1 {
+				err = fmt.Errorf("%s has not started again", name)
+			}
+		}
+		return err
+	})
+	c.settled("all run after restarts by "+worker, 3)
+	for name, is := range c.witnessed() {
+		if starts := len(is.starts) - len(before[name].starts); starts != 1 {
+			c.Errorf("%s was restarted once by %s, and started %d times", name, worker, starts)
+		}
+	}
+	c.Logf("%.1f s after restarts by %s all run", time.Since(began).Seconds(), worker)
+	if now := c.places(); !maps.Equal(places, now) {
+		c.Errorf("restarts by %s have moved tasks: %v, then %v", worker, places, now)
+	}
+}
+
+// places are the workers of all tasks, by the names of these.
+func (c *crowd) places() map[string]string {
+	c.Helper()
+	all, err := c.statuses(c.Context())
+	if err != nil {
+		c.Fatal(err)
+	}
+	at := map[string]string{}
+	for name, one := range all {
+		for _, task := range one.Tasks {
+			at[fmt.Sprintf("%s-%d", name, task.ID)] = task.WorkerID
+		}
+	}
+	return at
 }
 
 // add makes the connector of that number.
