@@ -6,6 +6,8 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"os"
+	"path/filepath"
 	"runtime"
 	"strings"
 	"syscall"
@@ -80,6 +82,10 @@ func TestStopsWithoutAController(t *testing.T) {
 }
 
 func TestBadSettingsAreRefused(t *testing.T) {
+	typo := filepath.Join(t.TempDir(), "worker.properties")
+	if err := os.WriteFile(typo, []byte("group.idd=a\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	tests := []struct{ key, value, want string }{
 		{"listeners", "nowhere", "listeners"},
 		{"bus.servers", "", "no server"},
@@ -87,6 +93,7 @@ func TestBadSettingsAreRefused(t *testing.T) {
 		{"connect.offset.flush.interval.ms", "soon", "offset.flush.interval.ms"},
 		{"connect.offset.flush.intervall.ms", "1", "offset.flush.interval.ms"},
 		{"connect.config", "missing.properties", "connect.config"},
+		{"connect.config", typo, "worker.properties and connect.…: group.idd: unknown key"},
 	}
 	for _, test := range tests {
 		pairs := map[string]string{"listeners": "PLAINTEXT://127.0.0.1:0", "connect.listeners": "http://127.0.0.1:0"}

@@ -30,7 +30,9 @@ func settings(v configkeys.Values, bootstrap string) (workerconfig.Config, error
 	properties := maps.Clone(defaults)
 	properties["bootstrap.servers"] = bootstrap
 	properties["listeners"] = strings.Join(v.List("connect.listeners"), ",")
+	where := configkeys.ConnectPrefix + "…"
 	if file := v.String("connect.config"); file != "" {
+		where = file + " and " + where
 		text, err := os.ReadFile(file)
 		if err != nil {
 			return workerconfig.Config{}, fmt.Errorf("connect.config: %w", err)
@@ -46,7 +48,7 @@ func settings(v configkeys.Values, bootstrap string) (workerconfig.Config, error
 		delete(given, name)
 	}
 	maps.Copy(properties, given)
-	c, err := workerconfig.Parse(properties, configkeys.ConnectPrefix+"…")
+	c, err := workerconfig.Parse(properties, where)
 	if err != nil {
 		return workerconfig.Config{}, err
 	}

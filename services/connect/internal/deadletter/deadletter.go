@@ -110,7 +110,7 @@ func ensure(ctx context.Context, c Config, connector string, task int, d Deps) e
 				return err
 			}
 			created = true
-			d.Log.Info("created the topic of a dead letter queue", zap.String("connector", connector), zap.String("topic", c.Topic))
+			d.Log.Info("created the topic of a dead letter queue", zap.String("topic", c.Topic))
 		case !kerr.IsRetriable(err):
 			return err
 		}
@@ -178,7 +178,7 @@ func (q *Queue) Report(ctx context.Context, f *pipeline.Failure) {
 			return
 		}
 		q.deps.Metrics.DeadLetterFailures.Add(1)
-		q.deps.Log.Error("a record that had failed cannot be written to the dead letter queue", zap.String("connector", q.connector), zap.Int("task", q.task),
+		q.deps.Log.Error("a record that had failed cannot be written to the dead letter queue",
 			zap.String("topic", q.config.Topic), zap.Error(err))
 		q.mu.Lock()
 		defer q.mu.Unlock()

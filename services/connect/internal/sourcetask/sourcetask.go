@@ -132,8 +132,5 @@ func (r *run) all(ctx context.Context, source *remote.SourceTask) error {
 		r.guarantee.abandon()
 		return errors.Join(fmt.Errorf("the task was abandoned: %w", ctx.Err()), err)
 	}
-	if err != nil {
-		r.deps.Log.Error("the task has failed", zap.Error(err))
-	}
 	return r.guarantee.finish(ctx, err)
 }
