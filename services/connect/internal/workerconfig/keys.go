@@ -105,7 +105,7 @@ var restKeys = []config.Key{
 // unusedKeys are known to Kafka's worker and mean nothing here: they are accepted so that its files work.
 var unusedKeys = []config.Key{
 	{Name: "plugin.discovery", Type: config.String, Default: "hybrid_warn", Valid: config.OneOfFold("only_scan", "hybrid_warn", "hybrid_fail", "service_load"), Doc: "Has no effect: plugins are files in plugin.path."},
-	{Name: "rest.extension.classes", Type: config.List, Default: "", Doc: "Has no effect: Java classes cannot be loaded."},
+	{Name: "rest.extension.classes", Type: config.List, Default: "", Doc: "Has to be empty: Java classes cannot be loaded."},
 	{Name: "response.http.headers.config", Type: config.String, Default: "", Doc: "Has no effect."},
 	{Name: "client.dns.lookup", Type: config.String, Default: "use_all_dns_ips", Doc: "Has no effect."},
 	{Name: "metadata.max.age.ms", Type: config.Long, Default: "300000", Valid: millis, Doc: "Has no effect."},

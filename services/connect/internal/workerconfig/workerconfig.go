@@ -120,6 +120,9 @@ func (c Config) check() config.Faults {
 			refuse(name, "", "has no default and is not set")
 		}
 	}
+	if classes := c.List("rest.extension.classes"); len(classes) > 0 {
+		refuse("rest.extension.classes", strings.Join(classes, ","), "Java classes cannot be loaded, and what they guard would be open to all")
+	}
 	if beat := c.Int("heartbeat.interval.ms"); beat >= c.Int("session.timeout.ms") {
 		refuse("heartbeat.interval.ms", fmt.Sprint(beat), "has to be shorter than session.timeout.ms, %d", c.Int("session.timeout.ms"))
 	}

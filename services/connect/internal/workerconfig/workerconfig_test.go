@@ -70,6 +70,7 @@ func TestFaults(t *testing.T) {
 		{"session.timeout.ms", "ten", "session.timeout.ms=ten"},
 		{"heartbeat.interval.ms", "10000", "shorter than session.timeout.ms"},
 		{"connect.protocol", "sesioned", "did you mean sessioned"},
+		{"rest.extension.classes", "org.example.Guard", "open to all"},
 		{"config.storage.replication.factor", "0", "config.storage.replication.factor=0"},
 		{"config.storage.partitions", "2", "one partition"},
 		{"config.storage.cleanup.policy", "delete", "compacted"},
