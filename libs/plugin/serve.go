@@ -51,7 +51,7 @@ func Serve(plugins ...Plugin) {
 
 // ballastBytes is memory that is never written to, and so takes none, but that counts when the collector decides when to run: a
 // plugin has a few MiB in use, and would be collected fifty times a second. A heap of any size grows by as much at most.
-const ballastBytes = 8 << 20
+const ballastBytes = 6 << 20
 
 // windowBytes is how much of a stream may be under way. By default it would be a fraction of a batch of records.
 const windowBytes = 4 << 20
