@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/cauce-stream/cauce/libs/config"
 )
 
 // Properties are those of a client, by Kafka's names.
@@ -44,7 +46,7 @@ const (
 	refreshAge = 500 * time.Millisecond
 )
 
-// Common returns the options that a client of any kind has.
+// Common returns the options that a client of any kind has. As with the others the error is config.Faults, with each property that is wrong.
 func (p Properties) Common() ([]kgo.Opt, error) { return p.options(common) }
 
 // Producer returns the options of a producer.
@@ -55,6 +57,7 @@ func (p Properties) Consumer() ([]kgo.Opt, error) { return p.options(common, con
 
 func (p Properties) options(tables ...map[string]reader) ([]kgo.Opt, error) {
 	var options []kgo.Opt
+	var faults config.Faults
 	for _, name := range slices.Sorted(maps.Keys(p)) {
 		for _, table := range tables {
 			read, ok := table[name]
@@ -63,10 +66,13 @@ func (p Properties) options(tables ...map[string]reader) ([]kgo.Opt, error) {
 			}
 			some, err := read(p, strings.TrimSpace(p[name]))
 			if err != nil {
-				return nil, fmt.Errorf("%s=%s: %w", name, p[name], err)
+				faults = append(faults, &config.Fault{Name: name, Value: p[name], Reason: err.Error()})
 			}
 			options = append(options, some...)
 		}
+	}
+	if faults != nil {
+		return nil, faults
 	}
 	return options, nil
 }
@@ -90,12 +96,14 @@ func (p Properties) Unknown() []string {
 
 // noted are properties that others read, the tasks or security here.
 var noted = map[string]bool{
-	"max.poll.records": true, "partitioner.class": true, "group.id": true, "sasl.mechanism": true, "sasl.jaas.config": true, "ssl.truststore.type": true,
+	"partitioner.class": true, "group.id": true, "sasl.mechanism": true, "sasl.jaas.config": true, "ssl.truststore.type": true,
 	"ssl.truststore.certificates": true, "ssl.truststore.location": true, "ssl.keystore.type": true, "ssl.keystore.certificate.chain": true,
-	"ssl.keystore.key": true, "ssl.keystore.location": true, "ssl.endpoint.identification.algorithm": true, "enable.auto.commit": true,
-	"key.serializer": true, "value.serializer": true, "key.deserializer": true, "value.deserializer": true, "batch.size": true, "max.block.ms": true,
-	"group.protocol": true, "group.remote.assignor": true,
+	"ssl.keystore.key": true, "ssl.keystore.location": true, "ssl.endpoint.identification.algorithm": true,
+	"key.serializer": true, "value.serializer": true, "key.deserializer": true, "value.deserializer": true,
 }
+
+// nothing is what a client has of a property that the tasks read, or that only has to be right.
+func nothing[T any](T) []kgo.Opt { return nil }
 
 func elements(list string) []string {
 	var all []string

@@ -8,6 +8,7 @@ import (
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
+	"errors"
 	"maps"
 	"math/big"
 	"os"
@@ -18,6 +19,8 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/cauce-stream/cauce/libs/config"
 )
 
 // TestEveryProperty has clients be made with each property at values that users have, and at the ends of what is taken.
@@ -30,6 +33,8 @@ func TestEveryProperty(t *testing.T) {
 		"max.request.size": {"1048576", "209715200", "2147483647"}, "buffer.memory": {"33554432"}, "max.in.flight.requests.per.connection": {"1", "5"},
 		"enable.idempotence": {"true", "false"}, "delivery.timeout.ms": {"120000", "2147483647"}, "request.timeout.ms": {"30000", "2147483647"},
 		"retries": {"0", "2147483647"}, "transaction.timeout.ms": {"60000"},
+		"batch.size": {"0", "16384"}, "max.block.ms": {"60000"}, "max.poll.records": {"1", "2147483647"}, "group.protocol": {"classic", "CONSUMER"},
+		"group.remote.assignor": {"uniform", "range"}, "enable.auto.commit": {"false", "true"},
 		"group.instance.id": {"one"}, "auto.offset.reset": {"earliest", "latest", "none"}, "isolation.level": {"read_committed", "read_uncommitted"},
 		"fetch.min.bytes": {"1", "1048576"}, "fetch.max.bytes": {"52428800", "2147483647"}, "max.partition.fetch.bytes": {"1048576", "2147483647"},
 		"fetch.max.wait.ms": {"0", "500"}, "session.timeout.ms": {"45000"}, "heartbeat.interval.ms": {"3000"}, "max.poll.interval.ms": {"300000", "2147483647"},
@@ -95,6 +100,10 @@ func TestBadValues(t *testing.T) {
 		{"linger.ms", "-1", "not a number of milliseconds"},
 		{"retries", "-1", "not a number between 0 and 2147483647"},
 		{"fetch.max.bytes", "2147483648", "not a number between 1 and 2147483647"},
+		{"max.poll.records", "zz", "max.poll.records=zz: not a number between 1 and 2147483647"},
+		{"max.poll.records", "0", "not a number between 1 and 2147483647"},
+		{"group.protocol", "share", "group.protocol=share: not among classic, consumer"},
+		{"batch.size", "big", "not a number between 0 and 2147483647"},
 		{"partition.assignment.strategy", "org.example.Mine", "unknown assignor org.example.Mine"},
 		{"security.protocol", "TLS", "not among PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL"},
 	} {
@@ -106,6 +115,15 @@ func TestBadValues(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), test.want) {
 			t.Errorf("%s=%s: %v, want %s", test.name, test.value, err, test.want)
 		}
+	}
+}
+
+// TestEachBadValueIsNamed has all that is wrong be said at once.
+func TestEachBadValueIsNamed(t *testing.T) {
+	_, err := Properties{"acks": "some", "linger.ms": "5", "retries": "-1"}.Producer()
+	var faults config.Faults
+	if !errors.As(err, &faults) || len(faults) != 2 || faults[0].Name != "acks" || faults[1].Name != "retries" {
+		t.Errorf("%v", err)
 	}
 }
 

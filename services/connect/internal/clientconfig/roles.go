@@ -9,7 +9,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// producer are the properties of producers alone. batch.size has no use: batches are as large as what waits, within max.request.size.
+// producer are the properties of producers alone. batch.size has no use: batches are as large as what waits, within max.request.size. Nor has max.block.ms:
+// tasks wait for as long as they have to.
 var producer = map[string]reader{
 	"acks": choice(map[string]kgo.Opt{
 		"all": kgo.RequiredAcks(kgo.AllISRAcks()), "-1": kgo.RequiredAcks(kgo.AllISRAcks()), "1": kgo.RequiredAcks(kgo.LeaderAck()), "0": kgo.RequiredAcks(kgo.NoAck()),
@@ -31,6 +32,8 @@ var producer = map[string]reader{
 	"request.timeout.ms":                    millis(func(d time.Duration) kgo.Opt { return kgo.ProduceRequestTimeout(max(d, minRequestTimeout)) }),
 	"retries":                               number(0, math.MaxInt32, func(n int64) kgo.Opt { return kgo.RecordRetries(int(n)) }),
 	"transaction.timeout.ms":                millis(func(d time.Duration) kgo.Opt { return kgo.TransactionTimeout(d) }),
+	"batch.size":                            numbers(0, math.MaxInt32, nothing),
+	"max.block.ms":                          durations(nothing),
 }
 
 // Idempotence is whether a producer's records are stored once though they are sent again.
@@ -67,7 +70,11 @@ func inFlight(p Properties, value string) ([]kgo.Opt, error) {
 
 // consumer are the properties of consumers alone.
 var consumer = map[string]reader{
-	"group.instance.id": text(kgo.InstanceID),
+	"max.poll.records":      numbers(1, math.MaxInt32, nothing),
+	"group.protocol":        choice(map[string]kgo.Opt{"classic": nil, "consumer": nil}),
+	"group.remote.assignor": choice(map[string]kgo.Opt{"uniform": nil, "range": nil}),
+	"enable.auto.commit":    choice(map[string]kgo.Opt{"true": nil, "false": nil}),
+	"group.instance.id":     text(kgo.InstanceID),
 	"auto.offset.reset": choice(map[string]kgo.Opt{
 		"earliest": kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()), "latest": kgo.ConsumeResetOffset(kgo.NewOffset().AtEnd()),
 		"none": kgo.ConsumeResetOffset(kgo.NoResetOffset()),

@@ -13,6 +13,9 @@ import (
 	"github.com/twmb/franz-go/pkg/sasl/scram"
 )
 
+// SecurityProtocols are the values of security.protocol, in any case.
+var SecurityProtocols = []string{"PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"}
+
 // security reads security.protocol and what belongs to it: certificates as PEM (ssl.truststore.type and ssl.keystore.type), and user and password out of
 // sasl.jaas.config.
 func security(p Properties, value string) ([]kgo.Opt, error) {
@@ -27,7 +30,7 @@ func security(p Properties, value string) ([]kgo.Opt, error) {
 		}
 		options = append(options, kgo.DialTLSConfig(c))
 	default:
-		return nil, errors.New("not among PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL")
+		return nil, fmt.Errorf("not among %s", strings.Join(SecurityProtocols, ", "))
 	}
 	if !strings.HasPrefix(protocol, "SASL_") {
 		return options, nil

@@ -282,6 +282,8 @@ func TestSource(t *testing.T) {
 		{"producer.override.acks", "1", ""},
 		{"producer.override.acks", "2", `is "2": not among`},
 		{"producer.override.unknown", "x", ""},
+		{"producer.override.security.protocol", "sasl_ssl", ""}, // the rest may be in the file of another worker
+		{"producer.override.security.protocol", "TLS", `is "TLS": not among PLAINTEXT, SSL`},
 		{"topic", "", "must not be empty"},
 	} {
 		check(t, plain, file, with(good, test.key, test.value), test.key, test.words)
@@ -301,6 +303,25 @@ func TestSource(t *testing.T) {
 	check(t, exact, able, with(good, "transaction.boundary", "CONNECTOR"), "transaction.boundary", "")
 	if text, ok := fault(plain.Validate(file(good), with(good, "consumer.override.group.id", "x")), "consumer.override.group.id"); ok {
 		t.Errorf("a source without consumers is told of them: %q", text)
+	}
+}
+
+// TestOverridesGoWithWhatTheWorkerHas has a property be wrong only together with one of the worker's.
+func TestOverridesGoWithWhatTheWorkerHas(t *testing.T) {
+	config := map[string]string{"connector.class": "FileStreamSource", "name": "a", "topic": "t"}
+	const inFlight = "producer.override.max.in.flight.requests.per.connection"
+	check(t, worker(t, nil), file, with(config, inFlight, "6"), inFlight, "")
+	w := worker(t, map[string]string{"producer.enable.idempotence": "true"})
+	check(t, w, file, with(config, inFlight, "6"), inFlight, "between 1 and 5")
+	both := with(config, inFlight, "6", "producer.override.acks", "2")
+	for _, key := range []string{inFlight, "producer.override.acks"} {
+		if text, _ := fault(w.Validate(file(both), both), key); text == "" {
+			t.Errorf("%s is not said to be wrong beside another", key)
+		}
+	}
+	bad := worker(t, map[string]string{"producer.linger.ms": "soon"})
+	if text, ok := fault(bad.Validate(file(config), config), "producer.override.linger.ms"); ok {
+		t.Errorf("a connector is blamed for what the worker has: %s", text)
 	}
 }
 
@@ -334,6 +355,9 @@ func TestSink(t *testing.T) {
 		{"name", "x", "group of the workers"},
 		{"consumer.override.group.id", "connect-x", "group of the workers"},
 		{"consumer.override.group.id", "other", ""},
+		{"consumer.override.max.poll.records", "100", ""},
+		{"consumer.override.max.poll.records", "zz", `is "zz": not a number between 1`},
+		{"consumer.override.group.protocol", "share", "not among classic, consumer"},
 		{"errors.deadletterqueue.topic.name", "dead", ""},
 		{"errors.deadletterqueue.topic.replication.factor", "many", "integer of 16 bits"},
 	} {

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/cauce-stream/cauce/libs/config"
 	"github.com/cauce-stream/cauce/libs/plugin/configdef"
 	"github.com/cauce-stream/cauce/services/connect/internal/clientconfig"
 	"github.com/cauce-stream/cauce/services/connect/internal/herder"
@@ -58,29 +59,37 @@ func (w Worker) overrides(of herder.Type, config map[string]string) []configdef.
 func (w Worker) checkOverrides(f *faults, of herder.Type, config map[string]string) {
 	allows, ok := policies[w.policy()]
 	for _, prefix := range clients(of, config) {
-		for _, property := range slices.Sorted(maps.Keys(below(config, prefix))) {
+		overrides := below(config, prefix)
+		for _, property := range slices.Sorted(maps.Keys(overrides)) {
 			switch {
 			case !ok:
 				f.add(prefix+property, "is not allowed: there is no policy %q, which the worker has as %s", w.Config.String(policyKey), policyKey)
 			case !allows(w, property):
 				f.add(prefix+property, "is not allowed by the worker, whose %s is %s", policyKey, w.policy())
 			default:
-				if err := usable(prefix, property, config[prefix+property]); err != nil {
-					f.add(prefix+property, "is %q: %v", config[prefix+property], err)
-				}
+				continue
 			}
+			delete(overrides, property)
+		}
+		for _, fault := range w.unusable(prefix, overrides) {
+			f.add(prefix+fault.Name, "is %q: %s", fault.Value, fault.Reason)
 		}
 	}
 }
 
-// usable is what a client has to say of a property alone. Those of security go together, and may be in files of the worker: they are tried by the tasks.
-func usable(prefix, property, value string) error {
-	for _, family := range []string{"security.", "sasl.", "ssl."} {
-		if strings.HasPrefix(property, family) {
-			return nil
-		}
+// unusable are those of a connector's properties that its client will refuse, beside what the worker has for such clients. Properties of security go together,
+// and may be in files of the worker that runs the task: that one tries them, but for a protocol that is none.
+func (w Worker) unusable(prefix string, overrides map[string]string) (refused config.Faults) {
+	const protocol = "security.protocol"
+	if text, given := overrides[protocol]; given && !slices.Contains(clientconfig.SecurityProtocols, strings.ToUpper(strings.TrimSpace(text))) {
+		reason := "not among " + strings.Join(clientconfig.SecurityProtocols, ", ")
+		refused = append(refused, &config.Fault{Name: protocol, Value: text, Reason: reason})
 	}
-	p := clientconfig.Properties{property: value}
+	p := clientconfig.Properties(w.Config.Family(strings.TrimSuffix(prefix, "override.")))
+	maps.Copy(p, overrides)
+	maps.DeleteFunc(p, func(property, _ string) bool {
+		return slices.ContainsFunc([]string{"security.", "sasl.", "ssl."}, func(family string) bool { return strings.HasPrefix(property, family) })
+	})
 	_, err := p.Common()
 	switch prefix {
 	case producerOverride:
@@ -88,10 +97,15 @@ func usable(prefix, property, value string) error {
 	case consumerOverride:
 		_, err = p.Consumer()
 	}
-	if reason := errors.Unwrap(err); reason != nil {
-		return reason // without name and value
+	var found config.Faults
+	if errors.As(err, &found) {
+		for _, fault := range found {
+			if _, own := overrides[fault.Name]; own {
+				refused = append(refused, fault)
+			}
+		}
 	}
-	return err
+	return refused
 }
 
 // clients are the prefixes of the clients that a connector has with a configuration.

@@ -87,7 +87,7 @@ var consumerDefinition = configdef.Definition{
 	{Name: "max.poll.records", Type: configdef.Int, Default: new("500"), Importance: configdef.Medium, Valid: configdef.Rule{Min: new(1.0)}, Doc: "Most records in a batch."},
 	{Name: "group.protocol", Type: configdef.String, Default: new("classic"), Importance: configdef.High, Valid: configdef.Rule{OneOf: []string{"classic", "consumer"}, IgnoreCase: true},
 		Doc: "Protocol of the group."},
-	{Name: "group.remote.assignor", Type: configdef.String, Default: new("uniform"), Importance: configdef.Medium, Valid: configdef.Rule{OneOf: []string{"uniform", "range"}},
+	{Name: "group.remote.assignor", Type: configdef.String, Default: new("uniform"), Importance: configdef.Medium, Valid: configdef.Rule{OneOf: []string{"uniform", "range"}, IgnoreCase: true},
 		Doc: "Who assigns partitions in the protocol consumer."},
 }
 
@@ -116,7 +116,7 @@ func newConsumer(c Config) (consumer, error) {
 	made := consumer{group: v.String("group.id"), maxRecords: int(v.Int("max.poll.records"))}
 	if strings.EqualFold(v.String("group.protocol"), "consumer") {
 		made.assignor = kgo.StickyBalancer() // this client's name for uniform
-		if v.String("group.remote.assignor") == "range" {
+		if strings.EqualFold(v.String("group.remote.assignor"), "range") {
 			made.assignor = kgo.RangeBalancer()
 		}
 	}
