@@ -66,7 +66,7 @@ func served(t *testing.T) []kmsg.ApiVersionsResponseApiKey {
 	}()
 	n := node.New(node.Config{ID: 1, Static: static}, node.Deps{Log: zap.NewNop()})
 	router := server.NewRouter()
-	anywhere.Register(router, n, anywhere.Options{})
+	anywhere.Register(router, n, anywhere.Options{OwnLogDirs: true})
 	b.Serve(n, router)
 	return router.Versions()
 }

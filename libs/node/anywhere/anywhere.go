@@ -29,6 +29,8 @@ type Options struct {
 	OwnGroupAPIs bool
 	// OwnTxnAPIs does the same with those of transactions, InitProducerId among them, for a process that coordinates transactions.
 	OwnTxnAPIs bool
+	// OwnLogDirs leaves DescribeLogDirs to the process, which is a broker.
+	OwnLogDirs bool
 	// Log may be nil.
 	Log *zap.Logger
 }
@@ -69,6 +71,9 @@ func register(router *server.Router, n member, o Options) {
 			router.Register(server.API{Key: r.Key, MinVersion: r.Min, MaxVersion: r.Max, Handle: notCoordinator(txnapi.Refuse), Inline: true})
 		}
 		router.Register(server.API{Key: 22, MinVersion: 0, MaxVersion: 5, Handle: answering(h.initProducerID)})
+	}
+	if !o.OwnLogDirs {
+		router.Register(server.API{Key: 35, MinVersion: 1, MaxVersion: 5, Handle: answering(h.describeLogDirs), Inline: true})
 	}
 	router.Register(
 		server.API{Key: 3, MinVersion: 0, MaxVersion: 13, Handle: answering(h.metadata)},

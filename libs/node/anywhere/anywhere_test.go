@@ -28,7 +28,7 @@ func TestEveryAdvertisedVersionAnswers(t *testing.T) {
 	c := serve(t, f)
 	// The oldest and newest versions that Apache Kafka 4 serves and kmsg knows.
 	want := map[int16][2]int16{
-		3: {0, 13}, 10: {0, 6}, 18: {0, 5}, 19: {2, 7}, 20: {1, 6}, 22: {0, 5}, 32: {1, 4}, 33: {0, 2}, 37: {0, 3}, 43: {0, 2}, 44: {0, 1},
+		3: {0, 13}, 10: {0, 6}, 18: {0, 5}, 19: {2, 7}, 20: {1, 6}, 22: {0, 5}, 32: {1, 4}, 35: {1, 5}, 33: {0, 2}, 37: {0, 3}, 43: {0, 2}, 44: {0, 1},
 		45: {0, 1}, 46: {0, 0},
 		55: {0, 2}, 57: {0, 2}, 60: {0, 2}, 64: {0, 0}, 74: {0, 1}, 75: {0, 0}, 80: {0, 1}, 81: {0, 0},
 		8: {2, 10}, 9: {1, 10}, 11: {0, 9}, 12: {0, 4}, 13: {0, 5}, 14: {0, 5}, 15: {0, 6}, 16: {0, 5}, 28: {0, 6}, 42: {0, 3}, 47: {0, 0},
@@ -51,6 +51,20 @@ func TestEveryAdvertisedVersionAnswers(t *testing.T) {
 				q.ClientSoftwareName, q.ClientSoftwareVersion, q.NodeID = "test", "1", -1
 			}
 			ask[kmsg.Response](c, q, version)
+		}
+	}
+}
+
+// TestNoLogDirs has a node that stores no partitions tell of a directory all the same: Java's clients take none for a lack of authorisation.
+func TestNoLogDirs(t *testing.T) {
+	c := serve(t, newFake(t))
+	for version := int16(1); version <= 5; version++ {
+		resp := ask[*kmsg.DescribeLogDirsResponse](c, kmsg.NewPtrDescribeLogDirsRequest(), version)
+		if resp.ErrorCode != 0 || len(resp.Dirs) != 1 {
+			t.Fatalf("v%d: %+v", version, resp)
+		}
+		if d := resp.Dirs[0]; d.ErrorCode != 0 || d.Dir != "" || len(d.Topics) != 0 || version >= 4 && (d.TotalBytes != -1 || d.UsableBytes != -1) {
+			t.Errorf("v%d: %+v", version, d)
 		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"strings"
 	"time"
 
@@ -92,7 +93,9 @@ func Listen(c Config, d Deps) (*Serving, error) {
 		AdvertisedListeners: announced, LogDirIDs: c.LogDirIDs, Static: c.Values,
 	}, node.Deps{Bus: d.Bus, Log: d.Telemetry.Log, Metrics: d.Telemetry.Metrics, Tracer: d.Telemetry.Tracer})
 	d.Telemetry.Ready("node", s.Node.InService)
-	anywhere.Register(s.Router, s.Node, anywhere.Options{OwnGroupAPIs: c.OwnGroupAPIs, OwnTxnAPIs: c.OwnTxnAPIs, Log: d.Telemetry.Log})
+	anywhere.Register(s.Router, s.Node, anywhere.Options{
+		OwnGroupAPIs: c.OwnGroupAPIs, OwnTxnAPIs: c.OwnTxnAPIs, OwnLogDirs: slices.Contains(c.Roles, metadata.RoleBroker), Log: d.Telemetry.Log,
+	})
 	return s, nil
 }
 
