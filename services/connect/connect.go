@@ -52,7 +52,16 @@ type Service struct {
 
 // New binds the listeners of the REST interface. Run has to be called, or Close.
 func New(c Config, d Deps) (*Service, error) {
-	values, err := settings(c.Values, c.Bootstrap)
+	s, err := readSettings(c.Values)
+	if err != nil {
+		return nil, err
+	}
+	return newService(c, d, s)
+}
+
+func newService(c Config, d Deps, s *settings) (*Service, error) {
+	s.tell(d.Log)
+	values, err := s.worker(c.Bootstrap)
 	if err != nil {
 		return nil, err
 	}
@@ -97,31 +106,56 @@ func (s *Service) Run(ctx context.Context, ready func()) error { return s.worker
 // Close ends a service that does not run.
 func (s *Service) Close() error { return s.worker.Close() }
 
-// Main runs a worker as a process of its own, which is a node of the cluster as well: it finds brokers by what the controllers tell it over the bus.
-func Main(ctx context.Context, env process.Env) (err error) {
+// Main runs a worker as a process of its own. One that is told where its cluster is, by bootstrap.servers, is a client of that like others, be it Cauce's or
+// not. Any other is a node of the cluster as well: it finds brokers by what the controllers tell it over the bus.
+func Main(ctx context.Context, env process.Env) error {
+	s, err := readSettings(env.Values)
+	if err != nil {
+		return err
+	}
+	if s.namesCluster() {
+		return runClient(ctx, env, s)
+	}
 	conn, err := serving.ConnectBus(env.Values, "connect", env.Telemetry)
 	if err != nil {
-		return fmt.Errorf("connect: %w", err)
+		return fmt.Errorf("connect: %w; a worker that is to find its cluster by connect.bootstrap.servers needs no bus", err)
 	}
 	defer conn.Close()
-	return run(ctx, env, conn)
+	return runNode(ctx, env, s, conn)
 }
 
-func run(ctx context.Context, env process.Env, conn *bus.Conn) error {
+// newOf makes the service of a process, whose readiness is the worker's from then on.
+func newOf(env process.Env, s *settings, bootstrap string) (*Service, error) {
+	made, err := newService(Config{Values: env.Values, Bootstrap: bootstrap, Version: process.Version, Commit: process.Commit}, Deps{
+		Log: env.Telemetry.Log, Level: env.Telemetry.Level, Metrics: env.Telemetry.Metrics, Tracer: env.Telemetry.Tracer,
+	}, s)
+	if err != nil {
+		return nil, err
+	}
+	env.Telemetry.Ready("connect", made.Ready)
+	if env.Admin != nil {
+		env.Admin.Handle("GET /plugins", http.HandlerFunc(made.ServePlugins))
+	}
+	return made, nil
+}
+
+func runClient(ctx context.Context, env process.Env, own *settings) error {
+	s, err := newOf(env, own, "")
+	if err != nil {
+		return err
+	}
+	return s.Run(ctx, func() { env.Telemetry.Log.Info("serving", zap.String("rest", s.URL())) })
+}
+
+func runNode(ctx context.Context, env process.Env, own *settings, conn *bus.Conn) error {
 	node, err := serving.Listen(serving.Config{Values: env.Values, Roles: []string{metadata.RoleConnect}}, serving.Deps{Bus: conn, Telemetry: env.Telemetry})
 	if err != nil {
 		return fmt.Errorf("connect: %w", err)
 	}
 	// Every node tells clients where the brokers are, this one too.
-	s, err := New(Config{Values: env.Values, Bootstrap: node.Addr(), Version: process.Version, Commit: process.Commit}, Deps{
-		Log: env.Telemetry.Log, Level: env.Telemetry.Level, Metrics: env.Telemetry.Metrics, Tracer: env.Telemetry.Tracer,
-	})
+	s, err := newOf(env, own, node.Addr())
 	if err != nil {
 		return err
-	}
-	env.Telemetry.Ready("connect", s.Ready)
-	if env.Admin != nil {
-		env.Admin.Handle("GET /plugins", http.HandlerFunc(s.ServePlugins))
 	}
 	// The worker asks the node for brokers until its own end.
 	nodeCtx, stopNode := context.WithCancel(context.WithoutCancel(ctx))

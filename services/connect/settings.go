@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 
+	"go.uber.org/zap"
+
 	"github.com/cauce-stream/cauce/libs/config"
 	"github.com/cauce-stream/cauce/libs/kafka/configkeys"
 	"github.com/cauce-stream/cauce/libs/plugin/host"
@@ -24,35 +26,65 @@ var defaults = map[string]string{
 // ofCauce are keys under connect. that Kafka's worker does not have.
 var ofCauce = []string{"enable", "config"}
 
-// settings are the worker's properties: those of the file connect.config, over them what begins with connect., and defaults. bootstrap is where the cluster is
-// unless they say otherwise.
-func settings(v configkeys.Values, bootstrap string) (workerconfig.Config, error) {
-	properties := maps.Clone(defaults)
-	properties["bootstrap.servers"] = bootstrap
-	properties["listeners"] = strings.Join(v.List("connect.listeners"), ",")
-	where := configkeys.ConnectPrefix + "…"
+// settings are a worker's properties as its user has them: those of a file, over them what begins with connect.
+type settings struct {
+	properties map[string]string
+	// where says where they come from.
+	where string
+	// unknown are the keys of the file that nobody knows, each with what is to be said of it.
+	unknown config.Faults
+}
+
+func readSettings(v configkeys.Values) (*settings, error) {
+	s := &settings{properties: map[string]string{"listeners": strings.Join(v.List("connect.listeners"), ",")}, where: configkeys.ConnectPrefix + "…"}
 	if file := v.String("connect.config"); file != "" {
-		where = file + " and " + where
 		text, err := os.ReadFile(file)
 		if err != nil {
-			return workerconfig.Config{}, fmt.Errorf("connect.config: %w", err)
+			return nil, fmt.Errorf("connect.config: %w", err)
 		}
-		given, err := config.ParseProperties(string(text))
+		entries, err := config.ParseEntries(string(text))
 		if err != nil {
-			return workerconfig.Config{}, fmt.Errorf("connect.config: %s: %w", file, err)
+			return nil, fmt.Errorf("connect.config: %s: %w", file, err)
 		}
-		maps.Copy(properties, given)
+		s.where = file + " and " + s.where
+		s.take(file, entries)
 	}
 	given := v.Under(configkeys.ConnectPrefix)
 	for _, name := range ofCauce {
 		delete(given, name)
 	}
-	maps.Copy(properties, given)
-	c, err := workerconfig.Parse(properties, where)
-	if err != nil {
-		return workerconfig.Config{}, err
+	maps.Copy(s.properties, given)
+	return s, nil
+}
+
+// take adds what a worker's file has. Keys that nobody knows are passed over, as Kafka's worker does: the file may be made for one, and for more than it.
+func (s *settings) take(file string, entries map[string]config.Entry) {
+	for _, name := range slices.Sorted(maps.Keys(entries)) {
+		if fault := workerconfig.Unknown(name); fault != nil {
+			fault.Where = fmt.Sprintf("%s:%d", file, entries[name].Line)
+			s.unknown = append(s.unknown, fault)
+			continue
+		}
+		s.properties[name] = entries[name].Value
 	}
-	return c, nil
+}
+
+// namesCluster says whether the user tells where the cluster is.
+func (s *settings) namesCluster() bool { return s.properties["bootstrap.servers"] != "" }
+
+// worker is the configuration, with defaults. bootstrap is where the cluster is unless the user tells.
+func (s *settings) worker(bootstrap string) (workerconfig.Config, error) {
+	properties := maps.Clone(defaults)
+	properties["bootstrap.servers"] = bootstrap
+	maps.Copy(properties, s.properties)
+	return workerconfig.Parse(properties, s.where)
+}
+
+// tell logs what is passed over.
+func (s *settings) tell(log *zap.Logger) {
+	for _, fault := range s.unknown {
+		log.Warn("a key of the worker's file has no effect", zap.Error(fault))
+	}
 }
 
 // hostConfig is where connectors' programs are and what they may take. The plugin.path of a worker is Kafka's: folders besides what ships, which may well hold

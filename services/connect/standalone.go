@@ -4,18 +4,18 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 
+	"github.com/cauce-stream/cauce/libs/config"
 	"github.com/cauce-stream/cauce/libs/kafka/configkeys"
 	"github.com/cauce-stream/cauce/services/connect/internal/worker"
-	"github.com/cauce-stream/cauce/services/connect/internal/workerconfig"
 )
 
 // Standalone is a worker that is in no group, as Kafka's connect-standalone runs one.
 type Standalone struct {
-	// Worker are the worker's properties. bootstrap.servers may be any Kafka-compatible cluster, and offset.storage.file.filename is where offsets of sources
-	// are kept.
-	Worker map[string]string
+	// Worker are the worker's properties, File the name of their file for messages. bootstrap.servers may be any Kafka-compatible cluster, and
+	// offset.storage.file.filename is where offsets of sources are kept.
+	Worker map[string]config.Entry
+	File   string
 	// Connectors are the configurations of what to run, each with a name.
 	Connectors      []map[string]string
 	Version, Commit string
@@ -24,9 +24,10 @@ type Standalone struct {
 // RunStandalone runs connectors until ctx ends, calling ready with the URL of the REST interface once all are made. More can be made over REST, for as long as
 // the worker runs.
 func RunStandalone(ctx context.Context, c Standalone, d Deps, ready func(url string)) error {
-	properties := maps.Clone(defaults)
-	maps.Copy(properties, c.Worker)
-	values, err := workerconfig.Parse(properties, "worker")
+	own := &settings{properties: map[string]string{}, where: c.File}
+	own.take(c.File, c.Worker)
+	own.tell(d.Log)
+	values, err := own.worker("localhost:9092")
 	if err != nil {
 		return err
 	}

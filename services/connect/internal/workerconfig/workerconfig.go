@@ -39,10 +39,12 @@ const (
 	Security = "security."
 	RestTLS  = "listeners.https."
 	Metrics  = "metrics.context."
+	// Confluent is of what Confluent's distribution adds to a worker, and means nothing here.
+	Confluent = "confluent."
 )
 
 var families = []string{
-	Producer, Consumer, Admin, KeyConverter, ValueConverter, HeaderConverter, ConfigTopic, OffsetTopic, StatusTopic, Providers, TLS, SASL, Security, RestTLS, Metrics,
+	Producer, Consumer, Admin, KeyConverter, ValueConverter, HeaderConverter, ConfigTopic, OffsetTopic, StatusTopic, Providers, TLS, SASL, Security, RestTLS, Metrics, Confluent,
 }
 
 // Config is a worker's configuration. It is immutable.
@@ -85,6 +87,17 @@ func Parse(properties map[string]string, where string) (Config, error) {
 		return Config{}, faults
 	}
 	return c, nil
+}
+
+// Unknown says of a name that is no key of a worker what is wrong with it, and which key is meant if one is near; nil for one that is.
+func Unknown(name string) *config.Fault {
+	if _, ok := schema.Lookup(name); ok {
+		return nil
+	}
+	if family, _ := familyOf(name); family != "" {
+		return nil
+	}
+	return schema.Check(name, "")
 }
 
 // familyOf splits a key that has no name of its own.

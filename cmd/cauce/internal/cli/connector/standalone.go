@@ -32,12 +32,12 @@ and logs to stderr. SIGTERM or SIGINT ends it in order.`,
   cauce connector standalone worker.properties a.json b.json --admin 127.0.0.1:9401`,
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			s := connect.Standalone{Version: process.Version, Commit: process.Commit}
+			s := connect.Standalone{File: args[0], Version: process.Version, Commit: process.Commit}
 			text, err := os.ReadFile(args[0])
 			if err != nil {
 				return exit.With(exit.Usage, err)
 			}
-			if s.Worker, err = config.ParseProperties(string(text)); err != nil {
+			if s.Worker, err = config.ParseEntries(string(text)); err != nil {
 				return exit.With(exit.Usage, fmt.Errorf("%s: %w", args[0], err))
 			}
 			for _, file := range args[1:] {
