@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
@@ -94,6 +95,8 @@ type settings struct {
 	interval   time.Duration
 	topics     *topiccreation.Groups // nil: none is created
 	idempotent bool
+	// maxRequestBytes is what the producer takes at most (max.request.size).
+	maxRequestBytes int
 	// partitioner is the name of a plugin, or of a class of Kafka's.
 	partitioner string
 }
@@ -121,6 +124,12 @@ func newSettings(c Config) (settings, error) {
 		flushInterval: c.Worker.DurationMs("offset.flush.interval.ms"), flushTimeout: c.Worker.DurationMs("offset.flush.timeout.ms"),
 		boundary: strings.ToLower(v.String("transaction.boundary")), idempotent: strings.EqualFold(strings.TrimSpace(producer["enable.idempotence"]), "true"),
 		partitioner: strings.TrimSpace(producer["partitioner.class"]),
+	}
+	s.maxRequestBytes = defaultBatchBytes
+	if text, given := producer["max.request.size"]; given {
+		if s.maxRequestBytes, err = strconv.Atoi(strings.TrimSpace(text)); err != nil {
+			return settings{}, of(fmt.Errorf("max.request.size: %w", err))
+		}
 	}
 	s.interval = s.flushInterval
 	if v.Has("transaction.boundary.interval.ms") {

@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
@@ -330,12 +331,26 @@ func (f *flight) answered(record *kgo.Record, err error) {
 	if absent := r.noPartition(record); absent != nil {
 		err = absent
 	}
+	if errors.Is(err, kerr.MessageTooLarge) {
+		err = f.tooLarge(record, err)
+	}
 	if err = r.guarantee.lost(f, err); err == nil {
 		r.leftOut(f)
 		return
 	}
 	r.control.fail(err)
 	r.over(r.tracker.lose(f), f)
+}
+
+// tooLarge adds to an error how large the record is, what it must not exceed, and where the source has it.
+func (f *flight) tooLarge(record *kgo.Record, err error) error {
+	r := f.run
+	where := ""
+	if partition, offset := f.batch.Position(f.place); partition != nil {
+		where = fmt.Sprintf("; it is of the source's partition %.200s at offset %.200s", partition, offset)
+	}
+	return fmt.Errorf("%w: the record has %d bytes; max.message.bytes of topic %q %s, max.request.size of the producer is %d%s",
+		err, sizeOf(record), record.Topic, r.topics.bound(record.Topic), r.settings.maxRequestBytes, where)
 }
 
 func (r *run) stored(f *flight, record *kgo.Record) {

@@ -34,8 +34,9 @@ type topics struct {
 
 	known map[string]bool // the loop's
 
-	mu            sync.Mutex
-	maxBatchBytes map[string]int32
+	mu sync.Mutex
+	// maxMessageBytes is max.message.bytes of topics, as far as it is known.
+	maxMessageBytes map[string]int32
 }
 
 func newTopics(s *settings, d *Deps) (*topics, error) {
@@ -43,17 +44,27 @@ func newTopics(s *settings, d *Deps) (*topics, error) {
 	if err != nil {
 		return nil, fmt.Errorf("client for topics: %w", err)
 	}
-	return &topics{groups: s.topics, admin: admin, log: d.Log, known: map[string]bool{}, maxBatchBytes: map[string]int32{}}, nil
+	return &topics{groups: s.topics, admin: admin, log: d.Log, known: map[string]bool{}, maxMessageBytes: map[string]int32{}}, nil
 }
 
 // batchBytes is what a batch of a topic may have at most. It is called by the producer.
 func (t *topics) batchBytes(topic string) int32 {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if n, ok := t.maxBatchBytes[topic]; ok {
-		return n
+	if n, ok := t.maxMessageBytes[topic]; ok {
+		return min(n, defaultBatchBytes)
 	}
 	return defaultBatchBytes
+}
+
+// bound is a topic's max.message.bytes in words.
+func (t *topics) bound(topic string) string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if n, ok := t.maxMessageBytes[topic]; ok {
+		return fmt.Sprintf("is %d", n)
+	}
+	return "is not known"
 }
 
 // prepare has a topic ready to be produced to.
@@ -68,9 +79,9 @@ func (t *topics) prepare(ctx context.Context, name string) error {
 	}
 	if n, err := t.limit(ctx, name); err != nil {
 		t.log.Debug("it is not known how large the batches of a topic may be", zap.String("topic", name), zap.Error(err))
-	} else if n < defaultBatchBytes {
+	} else {
 		t.mu.Lock()
-		t.maxBatchBytes[name] = n
+		t.maxMessageBytes[name] = n
 		t.mu.Unlock()
 	}
 	if ctx.Err() != nil {

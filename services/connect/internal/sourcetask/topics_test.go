@@ -98,6 +98,7 @@ func TestAnUnknownTopic(t *testing.T) {
 func TestBatchesAreNotTooLarge(t *testing.T) {
 	w := newWorld(t)
 	text := strings.Repeat("x", 900)
+	var file *plugin.SourcePartition
 	s := newSource(turns(func() ([]plugin.SourceRecord, error) {
 		var records []plugin.SourceRecord
 		for range 50 {
@@ -107,11 +108,22 @@ func TestBatchesAreNotTooLarge(t *testing.T) {
 		}
 		large := record("logs.x", strings.Repeat("y", 3000))
 		large.Partition = 0
+		large.Source, large.Offset = file, map[string]any{"line": 21}
 		return slices.Insert(records, 20, large), nil
 	}))
+	s.start = func(ctx context.Context, c *plugin.SourceContext) (err error) {
+		file, err = c.Partition(ctx, map[string]string{"file": "a"})
+		return err
+	}
 	r := w.start(s, nil, creating("errors.tolerance", "all")...)
-	if f := <-r.reports; !errors.Is(f.Err, kerr.MessageTooLarge) {
+	f := <-r.reports
+	if !errors.Is(f.Err, kerr.MessageTooLarge) {
 		t.Errorf("%v", f)
+	}
+	for _, part := range []string{"the record has 3", `max.message.bytes of topic "logs.x" is 2000`, "max.request.size of the producer is 1000012", `partition {"file":"a"} at offset {"line":21}`} {
+		if !strings.Contains(f.Err.Error(), part) {
+			t.Errorf("%v does not say %s", f.Err, part)
+		}
 	}
 	if got := len(w.consume("logs.x", 50)[0]); got != 50 {
 		t.Errorf("%d records", got)
