@@ -58,14 +58,14 @@ func TestValidate(t *testing.T) {
 		{point, &Struct{Schema: &Schema{Type: TypeStruct, Name: "other"}}, `struct is of another schema: "other", not "point"`},
 		{DecimalSchema(2), dec(100, 2), ""},
 		{DecimalSchema(2), dec(100, 3), "decimal of scale 3"},
-		{DecimalSchema(2), []byte{1}, "[]uint8 is no value of org.apache.kafka.connect.data.Decimal"},
+		{DecimalSchema(2), []byte{1}, "bytes is no value of org.apache.kafka.connect.data.Decimal"},
 		{DateSchema(), midnight, ""},
 		{DateSchema(), noon, "no whole day"},
 		{TimeSchema(), noon, ""},
 		{TimeSchema(), midnight, "no time of day"},
 		{TimestampSchema(), noon, ""},
 		{TimestampSchema(), int64(1), "int64 is no value"},
-		{str, noon, "Time is no value of STRING"},
+		{str, noon, "time is no value of STRING"},
 		{list(list(str)), deep(2), ""},
 		{nil, deep(MaxDepth - 1), ""},
 		{nil, deep(MaxDepth), "nested more than"},
@@ -79,6 +79,20 @@ func TestValidate(t *testing.T) {
 		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
 			t.Errorf("case %d: %v: error %v, not %q", i, c.value, err, c.want)
 		}
+	}
+}
+
+func TestKind(t *testing.T) {
+	for want, value := range map[string]any{
+		"null": nil, "boolean": true, "int8": int8(1), "int16": int16(1), "int32": int32(1), "int64": int64(1), "float32": float32(1), "float64": 1.0, "string": "",
+		"bytes": []byte{}, "array": []any{}, "map": map[any]any{}, "struct": row(int32(1), nil), "decimal": dec(1, 0), "time": time.UnixMilli(0), "int": 1,
+	} {
+		if got := Kind(value); got != want {
+			t.Errorf("%T is %s, want %s", value, got, want)
+		}
+	}
+	if got := Kind((*Struct)(nil)); got != "struct" {
+		t.Errorf("a struct that is nil is %s", got)
 	}
 }
 

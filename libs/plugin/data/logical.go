@@ -162,14 +162,14 @@ func (s *Schema) FromStored(value any) (any, error) {
 			return nil, fmt.Errorf("%d ms is no time of day", v)
 		}
 	}
-	return nil, fmt.Errorf("%s is stored as %s, not %T", s.Name, stored(s.Name), value)
+	return nil, fmt.Errorf("%s is stored as %s, not %s", s.Name, stored(s.Name), Kind(value))
 }
 
 func (s *Schema) validateLogical(value any) error {
 	d, isDecimal := value.(Decimal)
 	t, isTime := value.(time.Time)
 	if isDecimal != (s.Name == DecimalName) || !isDecimal && !isTime {
-		return fmt.Errorf("%T is no value of %s", value, s.Name)
+		return fmt.Errorf("%s is no value of %s", Kind(value), s.Name)
 	}
 	ms := t.UnixMilli()
 	switch s.Name {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -93,7 +94,7 @@ func (s *Schema) validate(value any, depth int) error {
 		return s.validateLogical(value)
 	}
 	if t := typeOf(value); t != s.Type {
-		return fmt.Errorf("%T is no value of %s", value, s.Type)
+		return fmt.Errorf("%s is no value of %s", Kind(value), s.Type)
 	}
 	switch v := value.(type) {
 	case []any:
@@ -193,10 +194,29 @@ func typeOf(value any) Type {
 	return 0
 }
 
+// Kind names the type of a value as people who use Connect know it: int8, int64, float64, boolean, string, bytes, array, map, struct, decimal, time (of Date,
+// Time and Timestamp) or null. What is no value at all goes by its type in Go.
+func Kind(value any) string {
+	switch value.(type) {
+	case nil:
+		return "null"
+	case Decimal:
+		return "decimal"
+	case time.Time:
+		return "time"
+	case *Struct:
+		return "struct"
+	}
+	if t := typeOf(value); t != 0 {
+		return strings.ToLower(t.String())
+	}
+	return fmt.Sprintf("%T", value)
+}
+
 // CheckKey reports why a value cannot be a key of a map.
 func CheckKey(key any) error {
 	if t := typeOf(key); t == 0 || t >= TypeBytes {
-		return fmt.Errorf("%T is the key of a map", key)
+		return fmt.Errorf("%s is the key of a map", Kind(key))
 	}
 	if key != key {
 		return fmt.Errorf("NaN is the key of a map")

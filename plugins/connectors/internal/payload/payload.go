@@ -82,7 +82,7 @@ func appendScalar(dst []byte, value any) ([]byte, error) {
 	case data.Decimal:
 		return appendDecimal(dst, v), nil
 	}
-	return dst, fmt.Errorf("%T has no form in JSON", value)
+	return dst, fmt.Errorf("%s has no form in JSON", data.Kind(value))
 }
 
 func appendFloat(dst []byte, f float64, bits int) []byte {

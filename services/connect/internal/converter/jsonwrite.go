@@ -67,7 +67,7 @@ func writeScalar(dst []byte, value any) ([]byte, error) {
 		dst = append(dst, '"')
 		return append(base64.StdEncoding.AppendEncode(dst, v), '"'), nil
 	}
-	return dst, fmt.Errorf("%T without a schema has no form in JSON", value)
+	return dst, fmt.Errorf("%s without a schema has no form in JSON", data.Kind(value))
 }
 
 func writeFloat(dst []byte, f float64, bits int) []byte {

@@ -24,7 +24,7 @@ func (byteArray) Encode(_ string, v data.Value) ([]byte, error) {
 	case []byte:
 		return b, nil
 	}
-	return nil, fmt.Errorf("ByteArrayConverter takes bytes, no %T", v.V)
+	return nil, fmt.Errorf("ByteArrayConverter takes bytes, no %s", data.Kind(v.V))
 }
 
 func (byteArray) Decode(_ string, b []byte) (data.Value, error) {
@@ -69,7 +69,7 @@ func (c fixedSize) Encode(_ string, v data.Value) ([]byte, error) {
 	case float64:
 		return binary.BigEndian.AppendUint64(nil, math.Float64bits(n)), nil
 	}
-	return nil, fmt.Errorf("a converter of %s takes no %T", c.schema.Type, v.V)
+	return nil, fmt.Errorf("a converter of %s takes no %s", c.schema.Type, data.Kind(v.V))
 }
 
 func (c fixedSize) Decode(_ string, b []byte) (data.Value, error) {

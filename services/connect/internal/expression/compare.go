@@ -22,7 +22,7 @@ func ordered(holds func(c int) bool) func(a, b any) (bool, error) {
 		}
 		c, comparable, isNaN := compare(a, b)
 		if !comparable {
-			return false, fmt.Errorf("%T and %T cannot be compared", a, b)
+			return false, fmt.Errorf("%s and %s cannot be compared", data.Kind(a), data.Kind(b))
 		}
 		return !isNaN && holds(c), nil
 	}

@@ -54,7 +54,7 @@ func boolean(e eval, r *data.Record) (bool, error) {
 	}
 	b, ok := v.(bool)
 	if !ok {
-		return false, fmt.Errorf("a condition is true or false, no %T", v)
+		return false, fmt.Errorf("a condition is true or false, no %s", data.Kind(v))
 	}
 	return b, nil
 }
@@ -133,6 +133,6 @@ func field(of eval, name string) eval {
 			}
 			return value, nil
 		}
-		return nil, fmt.Errorf("%T has no field %q", v, name)
+		return nil, fmt.Errorf("%s has no field %q", data.Kind(v), name)
 	}
 }

@@ -275,7 +275,7 @@ func (p *parser) matches(left eval) (eval, error) {
 		}
 		s, ok := v.(string)
 		if !ok {
-			return nil, fmt.Errorf("%T is no text to match", v)
+			return nil, fmt.Errorf("%s is no text to match", data.Kind(v))
 		}
 		return pattern.Matches(s), nil
 	}, p.next()

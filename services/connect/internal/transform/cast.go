@@ -163,7 +163,7 @@ func castTo(s *data.Schema, v any, to data.Type) (any, error) {
 		}
 		return castLogical(s, v, to)
 	}
-	return nil, fmt.Errorf("%T cannot be cast to %s", v, to)
+	return nil, fmt.Errorf("%s cannot be cast to %s", data.Kind(v), to)
 }
 
 func castLogical(s *data.Schema, v any, to data.Type) (any, error) {

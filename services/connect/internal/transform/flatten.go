@@ -67,7 +67,7 @@ func (t *flatten) maps(m map[any]any, prefix string, flat map[any]any, depth int
 	for _, k := range values.Keys(m) {
 		field, ok := k.(string)
 		if !ok {
-			return fmt.Errorf("maps to flatten have strings as keys, %v is a %T", k, k)
+			return fmt.Errorf("maps to flatten have strings as keys, %v is of type %s", k, data.Kind(k))
 		}
 		name := t.name(prefix, field)
 		switch v := m[k].(type) {
@@ -76,7 +76,7 @@ func (t *flatten) maps(m map[any]any, prefix string, flat map[any]any, depth int
 				return err
 			}
 		case time.Time, data.Decimal, *data.Struct:
-			return fmt.Errorf("field %q without a schema is a %T", name, v)
+			return fmt.Errorf("field %q without a schema is of type %s", name, data.Kind(v))
 		default:
 			flat[name] = v
 		}

@@ -110,7 +110,7 @@ func (t *maskField) masked(s *data.Schema, v any) (any, error) {
 	case map[any]any:
 		return map[any]any{}, nil
 	}
-	return nil, fmt.Errorf("%T cannot be masked", v)
+	return nil, fmt.Errorf("%s cannot be masked", data.Kind(v))
 }
 
 // replaced returns a replacement as a value of the type of v.
@@ -149,5 +149,5 @@ func replaced(s *data.Schema, v any, text string) (any, error) {
 		}
 		return data.Decimal{Unscaled: n, Scale: scale}, nil
 	}
-	return nil, fmt.Errorf("%T cannot be replaced", v)
+	return nil, fmt.Errorf("%s cannot be replaced", data.Kind(v))
 }

@@ -93,7 +93,7 @@ func (p path) inMap(m map[any]any) (any, error) {
 		}
 		m, ok := v.(map[any]any)
 		if !ok {
-			return nil, fmt.Errorf("path %q leads through a %T", p.text, v)
+			return nil, fmt.Errorf("path %q leads through a value of type %s", p.text, data.Kind(v))
 		}
 		v = m[step]
 	}

@@ -61,7 +61,7 @@ func (t *replaceField) apply(v data.Value) (data.Value, error) {
 			field, isString := k.(string)
 			switch {
 			case !isString:
-				return v, fmt.Errorf("ReplaceField takes maps with strings as keys, %v is a %T", k, k)
+				return v, fmt.Errorf("ReplaceField takes maps with strings as keys, %v is of type %s", k, data.Kind(k))
 			case t.keeps(field):
 				changed[t.renamed(field)] = m[k]
 			}

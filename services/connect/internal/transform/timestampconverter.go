@@ -184,7 +184,7 @@ func (t *timestampConverter) read(v any) (time.Time, error) {
 		}
 		return t.format.Parse(v)
 	}
-	return time.Time{}, fmt.Errorf("%T is no time", v)
+	return time.Time{}, fmt.Errorf("%s is no time", data.Kind(v))
 }
 
 // scaled returns the product, or the largest number of its sign where that does not fit.

@@ -180,7 +180,7 @@ func kind(v data.Value) string {
 	case v.Schema != nil:
 		return "a " + v.Schema.Type.String()
 	}
-	return fmt.Sprintf("%T without a schema", v.V)
+	return "a value of type " + data.Kind(v.V) + " without a schema"
 }
 
 // basics returns the schema of a struct without fields that has name, version, doc and parameters of another.

@@ -84,6 +84,20 @@ func TestStagesTellEveryFault(t *testing.T) {
 	}
 }
 
+// TestKindsAreConnects has errors name what a value is as Connect does, not as Go does.
+func TestKindsAreConnects(t *testing.T) {
+	for want, v := range map[string]data.Value{
+		"null":                                   {},
+		"a STRUCT":                               {Schema: &data.Schema{Type: data.TypeStruct}, V: &data.Struct{}},
+		"a value of type array without a schema": {V: []any{}},
+	} {
+		_, err := mapOf(v, "Flatten")
+		if err == nil || err.Error() != "Flatten takes a map or, with a schema, a struct; this is "+want {
+			t.Errorf("%v, want %s", err, want)
+		}
+	}
+}
+
 func TestFilterByExpression(t *testing.T) {
 	for _, c := range []struct {
 		mode string

@@ -104,7 +104,7 @@ func appendValue(dst []byte, s *data.Schema, value any, zone *time.Location) ([]
 	case []any:
 		return appendArray(dst, s, v, zone)
 	}
-	return nil, fmt.Errorf("%T is no value of a column", value)
+	return nil, fmt.Errorf("%s is no value of a column", data.Kind(value))
 }
 
 func appendFloat(dst []byte, f float64, bits int) []byte {
