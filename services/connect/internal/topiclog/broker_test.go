@@ -33,6 +33,7 @@ type brokers struct {
 	// createCode is what topics are refused with.
 	createCode int16
 	asked      map[string]int
+	log        *zap.Logger
 }
 
 type partition struct {
@@ -65,14 +66,14 @@ func (p *partition) end() int64 {
 }
 
 func newBrokers(t *testing.T, partitions int) *brokers {
-	b := &brokers{t: t, policy: compact, grown: make(chan struct{}), down: map[string]bool{}, asked: map[string]int{}}
+	b := &brokers{t: t, policy: compact, grown: make(chan struct{}), down: map[string]bool{}, asked: map[string]int{}, log: zap.NewNop()}
 	for range partitions {
 		b.partitions = append(b.partitions, &partition{})
 	}
 	return b
 }
 
-func (b *brokers) deps() Deps { return Deps{Log: zap.NewNop(), Do: b.do, Fetch: b.do} }
+func (b *brokers) deps() Deps { return Deps{Log: b.log, Do: b.do, Fetch: b.do} }
 
 // batch makes a batch of records "key=value".
 func batch(producerID int64, transactional bool, keys ...string) record.Batch {

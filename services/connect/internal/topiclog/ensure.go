@@ -33,6 +33,8 @@ const (
 	compact   = "compact"
 	// createTimeout is how long the controller may take.
 	createTimeout = 30 * time.Second
+	// maxBackoff is the longest pause before a topic that is not ready is looked at again, remindAfter how long the log goes without what is the matter.
+	maxBackoff, remindAfter = 5 * time.Second, 30 * time.Second
 )
 
 // Exists says whether there is a topic.
@@ -44,8 +46,10 @@ func Exists(ctx context.Context, d Deps, bootstrap []string, name string) (bool,
 	return err == nil, err
 }
 
-// Ensure makes the topic, compacted, if it is not there, and checks it otherwise. It returns once all partitions have a leader, or with ctx.
+// Ensure makes the topic, compacted, if it is not there, and checks it otherwise. It returns once all partitions have a leader, or with ctx: brokers that are
+// too few for its replicas may become more. Pauses grow from retryBackoff to some seconds.
 func Ensure(ctx context.Context, d Deps, bootstrap []string, t Topic, retryBackoff time.Duration) error {
+	told, toldAt := "", time.Time{}
 	for ctx.Err() == nil {
 		c, err := describe(ctx, d, bootstrap, t.Name)
 		switch {
@@ -61,8 +65,12 @@ func Ensure(ctx context.Context, d Deps, bootstrap []string, t Topic, retryBacko
 		if fatal(err) {
 			return err
 		}
-		d.Log.Warn("an internal topic is not ready", zap.String("topic", t.Name), zap.Error(err))
+		if err.Error() != told || time.Since(toldAt) >= remindAfter {
+			told, toldAt = err.Error(), time.Now()
+			d.Log.Warn("an internal topic is not ready; it is tried again", zap.String("topic", t.Name), zap.Error(err))
+		}
 		wait(ctx, retryBackoff)
+		retryBackoff = max(retryBackoff, min(2*retryBackoff, maxBackoff))
 	}
 	return fmt.Errorf("topic %q: %w", t.Name, ctx.Err())
 }
@@ -73,7 +81,7 @@ func fatal(err error) bool {
 	return errors.As(err, &kafka) && !kafka.Retriable && !errors.Is(err, kerr.InvalidReplicationFactor)
 }
 
-// create asks the controller for the topic. Another worker may have done so at the same time. Too few brokers for its replicas may become enough.
+// create asks the controller for the topic. Another worker may have done so at the same time.
 func create(ctx context.Context, d Deps, controller string, t Topic) error {
 	req := kmsg.NewPtrCreateTopicsRequest()
 	req.TimeoutMillis = int32(createTimeout.Milliseconds())

@@ -9,11 +9,13 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
 )
 
 func ensure(t *testing.T, b *brokers, single bool) error {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	return Ensure(ctx, b.deps(), []string{"broker-1:9092"}, Topic{
 		Name: topicName, Partitions: 1, ReplicationFactor: -1, Settings: map[string]string{"min.insync.replicas": "2"}, Single: single,
@@ -42,19 +44,27 @@ func TestMissingTopicIsMade(t *testing.T) {
 	}
 }
 
-// TestTooFewBrokers has enough of them after a while.
+// TestTooFewBrokers has enough of them after a while. Until then the brokers are not asked all the time, and the log does not fill.
 func TestTooFewBrokers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBrokers(t, 0)
+		core, seen := observer.New(zap.WarnLevel)
+		b.log = zap.New(core)
 		b.createCode = kerr.InvalidReplicationFactor.Code
-		time.AfterFunc(10*time.Second, func() {
+		time.AfterFunc(100*time.Second, func() {
 			b.mu.Lock()
 			defer b.mu.Unlock()
 			b.createCode = 0
 		})
 		began := time.Now()
-		if err := ensure(t, b, true); err != nil || time.Since(began) < 10*time.Second {
+		if err := ensure(t, b, true); err != nil || time.Since(began) < 100*time.Second || time.Since(began) > 100*time.Second+maxBackoff {
 			t.Errorf("after %v: %v", time.Since(began), err)
+		}
+		if n := len(b.created); n < 20 || n > 25 {
+			t.Errorf("%d requests", n)
+		}
+		if n := seen.Len(); n != 4 { // at once, and after 30, 60 and 90 s
+			t.Errorf("%d lines in the log", n)
 		}
 	})
 }
