@@ -96,7 +96,8 @@ func (h *Host) Partition(ctx context.Context, name, topic string, partitions int
 	return answer, err
 }
 
-// call makes one call with all that surrounds it: time limit, trace, metrics, and what its failure means for the process.
+// call makes one call with all that surrounds it: time limit, trace, metrics, what its failure means for the process, and another try where that may have died of
+// another call.
 func (h *Host) call(ctx context.Context, key offerKey, invoke func(context.Context, *process) error) error {
 	ctx, span := h.tracer.Start(ctx, "plugin "+key.String(), trace.WithSpanKind(trace.SpanKindClient),
 		trace.WithAttributes(attribute.String("cauce.plugin.kind", kindName(key.kind)), attribute.String("cauce.plugin.name", key.name)))
@@ -132,26 +133,46 @@ func (h *Host) attempt(ctx context.Context, key offerKey, began time.Time, invok
 	if err != nil {
 		return outcomeUnknown, err
 	}
+	outcome, crowded, err := h.ask(ctx, f, key, began, invoke)
+	if !crowded {
+		return outcome, err
+	}
+	// It may have died of another call. Those that were under way are made once more, none beside another of them, so that the one that it died of takes
+	// no other along again.
+	select {
+	case f.again <- struct{}{}:
+	case <-ctx.Done():
+		return outcome, err
+	}
+	defer func() { <-f.again }()
+	f.log.Info("a call is made again, as the process may have died of another", zap.Stringer("plugin", key))
+	outcome, _, err = h.ask(ctx, f, key, began, invoke)
+	return outcome, err
+}
+
+// ask makes the call once. crowded says that the process has died while others were under way.
+func (h *Host) ask(ctx context.Context, f *file, key offerKey, began time.Time, invoke func(context.Context, *process) error) (outcome string, crowded bool, err error) {
 	p, err := f.acquire(ctx)
 	if err != nil {
-		return outcomeUnavailable, err
+		return outcomeUnavailable, false, err
 	}
 	defer f.release(p)
 	if !p.has(key.kind, key.name) {
-		return outcomeUnavailable, fmt.Errorf("%s has changed and no longer offers it", f.base())
+		return outcomeUnavailable, false, fmt.Errorf("%s has changed and no longer offers it", f.base())
 	}
 	asked := time.Now()
 	if err = invoke(ctx, p); err == nil {
 		f.succeeded()
-		return outcomeOK, nil
+		return outcomeOK, false, nil
 	}
 	// The plugin is told the deadline, and its answer that it has passed may come before ctx ends here.
 	timedOut := errors.Is(ctx.Err(), context.DeadlineExceeded) || status.Code(err) == codes.DeadlineExceeded
 	if waited := asked.Sub(began); timedOut && waited > time.Since(asked) {
 		// It had too little of the time to be taken for one that hangs: were it replaced, the next call would have no more.
-		return outcomeTimeout, fmt.Errorf("no answer in time, of which its start took %v: %w", waited.Round(time.Millisecond), context.DeadlineExceeded)
+		return outcomeTimeout, false, fmt.Errorf("no answer in time, of which its start took %v: %w", waited.Round(time.Millisecond), context.DeadlineExceeded)
 	}
-	return h.judge(ctx, f, p, err)
+	outcome, err = h.judge(ctx, f, p, err)
+	return outcome, outcome == outcomeCrash && f.wasCrowded(p), err
 }
 
 // judge says what a failed call means, and takes a process that hangs from use.

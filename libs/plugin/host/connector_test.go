@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -97,6 +98,47 @@ func TestCallsOfAConnector(t *testing.T) {
 		t.Errorf("exit: %v", err)
 	}
 	good(t, h)
+}
+
+// TestACrashIsOneCalls has a process die of one call while another is under way: the other is made again, and the one that it died of takes it along no more.
+func TestACrashIsOneCalls(t *testing.T) {
+	h, c := connectorOf(t, "moody-source", Config{CallTimeout: time.Minute})
+	pipe := filepath.Join(t.TempDir(), "pipe")
+	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	other := make(chan error, 1)
+	go func() {
+		configs, err := c.TaskConfigs(context.WithoutCancel(t.Context()), map[string]string{"mood": "good", "pipe": pipe}, 1)
+		if err == nil && len(configs) != 1 {
+			err = fmt.Errorf("%v", configs)
+		}
+		other <- err
+	}()
+	first, err := os.OpenFile(pipe, os.O_WRONLY, 0) // waits for the reader
+	if err != nil {
+		t.Fatal(err)
+	}
+	crashed := make(chan error, 1)
+	before := h.List()[0].PID
+	go func() {
+		_, err := c.TaskConfigs(context.WithoutCancel(t.Context()), map[string]string{"mood": "exit"}, 1)
+		crashed <- err
+	}()
+	for alive(before) {
+		runtime.Gosched()
+	}
+	again, err := os.OpenFile(pipe, os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	fmt.Fprintln(again, "go")
+	if err := errors.Join(<-other, first.Close(), again.Close()); err != nil {
+		t.Errorf("the other call: %v", err)
+	}
+	if err := <-crashed; err == nil || !strings.Contains(err.Error(), "faults crashed: exit status 3; its last words: out of luck") {
+		t.Errorf("the call that it died of: %v", err)
+	}
 }
 
 // TestACrashIsOneTasks has two tasks and a call of the same program, and only one of them crashes.

@@ -53,6 +53,8 @@ type file struct {
 	host *Host
 	path string
 	log  *zap.Logger
+	// again has room for one call that is made a second time.
+	again chan struct{}
 
 	mu       sync.Mutex
 	identity identity
@@ -307,11 +309,17 @@ func (f *file) noteEnd(p *process) {
 	if p.retired || f.host.ctx.Err() != nil {
 		return
 	}
-	p.retired = true
+	p.retired, p.crowded = true, p.calls > 1
 	f.running = nil
 	err := fmt.Errorf("%s ended: %s", f.base(), p.epitaph())
 	f.failed(err)
 	f.log.Error("plugin process ended", zap.Error(err), zap.String("pid", p.runner.ID()))
+}
+
+func (f *file) wasCrowded(p *process) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return p.crowded
 }
 
 // epitaph says why a process has ended.

@@ -20,7 +20,12 @@ func (moody) Definition() configdef.Definition {
 	return configdef.Definition{{Name: "mood", Type: configdef.String, Default: new("good"), Importance: configdef.High, Doc: "what to do"}}
 }
 
-func (moody) TaskConfigs(_ context.Context, config map[string]string, _ int) ([]map[string]string, error) {
+func (moody) TaskConfigs(ctx context.Context, config map[string]string, _ int) ([]map[string]string, error) {
+	if pipe := config["pipe"]; pipe != "" {
+		if err := waitForFile(ctx, pipe); err != nil {
+			return nil, err
+		}
+	}
 	fall(config["mood"])
 	return []map[string]string{config}, nil
 }

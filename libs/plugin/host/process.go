@@ -47,6 +47,8 @@ type process struct {
 	// Guarded by the lock of its file.
 	calls   int  // under way
 	retired bool // gets no further calls
+	// crowded says that several calls were under way when it ended by itself: which of them it died of cannot be told.
+	crowded bool
 }
 
 // offer is one plugin of a file.

@@ -94,7 +94,7 @@ func (h *Host) refresh() ([]*file, error) {
 			files = append(files, known[i])
 			continue
 		}
-		files = append(files, &file{host: h, path: path, log: h.log.Named(filepath.Base(path))})
+		files = append(files, &file{host: h, path: path, log: h.log.Named(filepath.Base(path)), again: make(chan struct{}, 1)})
 	}
 	h.mu.Lock()
 	h.files = files
