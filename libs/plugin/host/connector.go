@@ -219,7 +219,7 @@ func (f *file) launchPinned(abort context.Context, log *zap.Logger) (*process, e
 			return nil, err
 		}
 	}
-	return f.launch(abort, log)
+	return f.launch(abort, taskEnvironment(), log)
 }
 
 // taskProcess is the process of one task, or of one Watch.

@@ -47,6 +47,22 @@ func startSource(t *testing.T, c *Connector, mood string) (*remote.SourceTask, i
 	return task, int(batch.Records[0].Value.V.(int64))
 }
 
+// TestATaskWorksOnOneProcessor unless the host's environment says otherwise.
+func TestATaskWorksOnOneProcessor(t *testing.T) {
+	for said, want := range map[string]int64{"": 1, "3": 3} {
+		t.Setenv("GOMAXPROCS", said)
+		_, c := connectorOf(t, "moody-source", Config{})
+		task, _ := startSource(t, c, "wide")
+		batch, err := task.Poll(t.Context())
+		if err != nil || batch.Records[0].Value.V != want {
+			t.Errorf("with GOMAXPROCS %q: %v, %v", said, batch.Records, err)
+		}
+		if err := task.Stop(t.Context()); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
 func TestConnectorsAreFoundByAnyOfTheirNames(t *testing.T) {
 	h, _ := connectorOf(t, "moody-sink", Config{})
 	for class, want := range map[string]string{

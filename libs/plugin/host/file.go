@@ -228,7 +228,7 @@ func (f *file) attempt() (*process, string, error) {
 	if err != nil {
 		return nil, sum, err
 	}
-	p, err := f.launch(f.host.ctx, f.log)
+	p, err := f.launch(f.host.ctx, environment(), f.log)
 	if err != nil {
 		return nil, sum, err
 	}
@@ -249,8 +249,8 @@ func (f *file) verify() (string, error) {
 }
 
 // launch starts a process, of which its caller takes care. abort ends the attempt.
-func (f *file) launch(abort context.Context, log *zap.Logger) (*process, error) {
-	return startProcess(abort, f.path, f.host.sockets.Path, f.host.config.StartTimeout, log)
+func (f *file) launch(abort context.Context, environment []string, log *zap.Logger) (*process, error) {
+	return startProcess(abort, f.path, f.host.sockets.Path, environment, f.host.config.StartTimeout, log)
 }
 
 // watch stops a process with the host, ends one that takes too much memory, replaces one that gives no sign of life, and notes its end.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"runtime"
 	"strconv"
 	"strings"
 
@@ -89,6 +90,9 @@ func (t *moodySourceTask) Poll(ctx context.Context) ([]plugin.SourceRecord, erro
 		return []plugin.SourceRecord{{Record: data.NewRecord("moods", data.Value{}, data.Value{V: int64(os.Getpid())})}}, nil
 	case t.records != nil:
 		return t.records, nil
+	case t.mood == "wide":
+		t.mood = "good"
+		return []plugin.SourceRecord{{Record: data.NewRecord("moods", data.Value{}, data.Value{V: int64(runtime.GOMAXPROCS(0))})}}, nil
 	case t.mood == "hungry":
 		t.kept = make([]byte, 100<<20)
 		for i := range t.kept {
