@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"runtime"
 	"sync"
 	"time"
 
@@ -33,6 +34,9 @@ const (
 	settleTimeout = 60 * time.Second
 	// answerMargin is how much longer than the rebalance timeout an answer of the coordinator may take.
 	answerMargin = 30 * time.Second
+	// ballastBytes is memory that is never written to, and so takes none, but that counts when the collector decides when to run: tasks leave much
+	// garbage beside the few MiB that a worker has in use.
+	ballastBytes = 16 << 20
 )
 
 // Config is what a worker was started with.
@@ -191,6 +195,8 @@ func (w *Worker) Run(ctx context.Context, ready func()) (err error) {
 		stop()
 		return errors.Join(err, group.Wait())
 	}
+	ballast := make([]byte, ballastBytes)
+	defer runtime.KeepAlive(ballast)
 	start(support, w.topics.run)
 	w.stores.begin(support)
 	defer w.stores.wait()
