@@ -76,6 +76,8 @@ type Conn struct {
 	replies        *replies
 	closed         chan struct{}
 	refused        atomic.Bool // by the token, and that was logged
+	// wanted tells whether anybody on the bus takes messages of a subject; nil where the server is another process.
+	wanted func(subject string) bool
 }
 
 // Connect opens a connection to the servers at c.URLs. It returns at once, also while none of them can be reached yet:

@@ -20,9 +20,12 @@ func (c *Conn) Announce(name string) (*Subscription, error) {
 }
 
 // Present asks whether a connection announces a name. False means that the servers know of none: its process has ended,
-// or is about to connect again. An error, of those that a Call has, means neither: a process that is slow or stopped
-// is still connected.
+// or is about to connect again. A process that is slow or stopped is still connected: where the server is in this
+// process it counts as present and nobody is asked, elsewhere the error, of those that a Call has, says neither.
 func (c *Conn) Present(ctx context.Context, name string) (bool, error) {
+	if c.wanted != nil {
+		return c.wanted(presencePrefix + name), nil
+	}
 	switch _, err := c.request(ctx, presencePrefix+name, nil, nil); {
 	case errors.Is(err, ErrNoResponder):
 		return false, nil

@@ -114,7 +114,12 @@ func (c ServerConfig) options() (*server.Options, error) {
 
 // Connect opens a connection to this server without a socket.
 func (s *Server) Connect(name string, d Deps) (*Conn, error) {
-	return dial("", Config{Name: name, AuthToken: s.token}, d, nats.InProcessServer(s.srv))
+	conn, err := dial("", Config{Name: name, AuthToken: s.token}, d, nats.InProcessServer(s.srv))
+	if err != nil {
+		return nil, err
+	}
+	conn.wanted = s.srv.GlobalAccount().SubscriptionInterest
+	return conn, nil
 }
 
 // URL is where other processes connect; empty when the server is in-process only.

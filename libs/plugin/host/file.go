@@ -30,9 +30,12 @@ const (
 	firstBackoff   = 100 * time.Millisecond
 	longestBackoff = 30 * time.Second
 
-	memoryCheckInterval = 100 * time.Millisecond
-	pingInterval        = 10 * time.Second
-	pingTimeout         = 5 * time.Second
+	// The memory of a process is looked at more often while it has calls.
+	memoryCheckInterval     = 100 * time.Millisecond
+	idleMemoryCheckInterval = time.Second
+
+	pingInterval = 10 * time.Second
+	pingTimeout  = 5 * time.Second
 )
 
 var (
@@ -255,7 +258,7 @@ func (f *file) launch(abort context.Context, environment []string, log *zap.Logg
 
 // watch stops a process with the host, ends one that takes too much memory, replaces one that gives no sign of life, and notes its end.
 func (f *file) watch(p *process) {
-	memory := time.NewTicker(memoryCheckInterval)
+	memory := time.NewTimer(memoryCheckInterval)
 	defer memory.Stop()
 	ping := time.NewTicker(pingInterval)
 	defer ping.Stop()
@@ -269,15 +272,24 @@ func (f *file) watch(p *process) {
 			return
 		case <-memory.C:
 			p.checkMemory(f.host.config.MaxMemoryBytes)
+			if _, idle := f.look(p); idle {
+				memory.Reset(idleMemoryCheckInterval)
+			} else {
+				memory.Reset(memoryCheckInterval)
+			}
 		case <-ping.C:
-			f.mu.Lock()
-			current := f.running == p
-			f.mu.Unlock()
-			if current {
+			if current, _ := f.look(p); current {
 				f.ping(p)
 			}
 		}
 	}
+}
+
+// look says whether a process is the one that gets calls, and whether it has none.
+func (f *file) look(p *process) (current, idle bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.running == p, p.calls == 0
 }
 
 // checkMemory ends a process that takes too much.

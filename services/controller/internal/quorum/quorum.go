@@ -39,7 +39,7 @@ type Config struct {
 	Listen string
 	// GroupID tells this group's peers from those of another cluster; the same at each voter.
 	GroupID uint64
-	// Tick is raft's unit of time; leaders beat every second tick and are given up after ElectionTicks to twice as many, by chance.
+	// Tick is raft's unit of time; leaders beat with each and are given up after ElectionTicks to twice as many, by chance.
 	// Not used with a single voter.
 	Tick          time.Duration
 	ElectionTicks int
@@ -49,10 +49,11 @@ type Config struct {
 }
 
 const (
-	// A follower gives the leader up after 0.6 to 1.2 s, and the first of several after about 0.8 s.
-	defaultTick            = 50 * time.Millisecond
-	defaultElectionTicks   = 12
-	heartbeatTicks         = 2
+	// A follower gives the leader up after 0.6 to 1.2 s, and the first of several after about 0.8 s. Followers that do so in the
+	// same tick still do at different times, as their ticks are not the same ones. A tick is a process that wakes up, also when nothing is to be done.
+	defaultTick            = 100 * time.Millisecond
+	defaultElectionTicks   = 6
+	heartbeatTicks         = 1
 	defaultSnapshotEntries = 10_000
 	defaultSnapshotBytes   = 8 << 20
 
