@@ -173,6 +173,13 @@ func (w *testWorker) end(_ context.Context, items []work.Item) {
 	}
 }
 
+// stopped is how many items were stopped so far.
+func (c *cluster) stopped() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.stops
+}
+
 // wantBalance checks that everything runs and how many items each worker has.
 func (c *cluster) wantBalance(when string, want map[string]int) {
 	c.t.Helper()
@@ -267,14 +274,14 @@ func TestRestart(t *testing.T) {
 		b := c.worker("b", nil)
 		later(20 * time.Second)
 		c.wantBalance("at first", map[string]int{"a": 4, "b": 4})
-		before := c.stops
+		before := c.stopped()
 		b.shutDown(t)
 		later(time.Minute)
 		again := c.worker("b", nil)
 		later(5 * time.Minute)
 		c.wantBalance("after the restart", map[string]int{"a": 4, "b": 4})
-		if c.stops != before+4 {
-			t.Errorf("%d items were stopped, 4 of them with their worker", c.stops-before)
+		if c.stopped() != before+4 {
+			t.Errorf("%d items were stopped, 4 of them with their worker", c.stopped()-before)
 		}
 		again.shutDown(t)
 		a.shutDown(t)
@@ -323,8 +330,8 @@ func TestCoordinatorMoves(t *testing.T) {
 			c.coordinator.mu.Unlock()
 			later(5 * time.Second)
 		}
-		if got := a.at().Generation; got != generation || c.stops != 0 {
-			t.Errorf("generation %d after %d, %d items were stopped", got, generation, c.stops)
+		if got := a.at().Generation; got != generation || c.stopped() != 0 {
+			t.Errorf("generation %d after %d, %d items were stopped", got, generation, c.stopped())
 		}
 		// A coordinator that has forgotten the group: the worker goes on with what it runs.
 		c.coordinator.mu.Lock()
@@ -333,8 +340,8 @@ func TestCoordinatorMoves(t *testing.T) {
 		c.coordinator.mu.Unlock()
 		later(10 * time.Second)
 		c.wantBalance("as another member", map[string]int{"a": 8})
-		if c.stops != 0 || a.at().Generation == generation {
-			t.Errorf("%d items were stopped, generation %d", c.stops, a.at().Generation)
+		if c.stopped() != 0 || a.at().Generation == generation {
+			t.Errorf("%d items were stopped, generation %d", c.stopped(), a.at().Generation)
 		}
 		a.shutDown(t)
 	})
@@ -351,8 +358,8 @@ func TestSlowStops(t *testing.T) {
 		b := c.worker("b", nil)
 		later(time.Minute)
 		c.wantBalance("after the move", map[string]int{"a": 4, "b": 4})
-		if c.stops != 4 {
-			t.Errorf("%d items were stopped", c.stops)
+		if c.stopped() != 4 {
+			t.Errorf("%d items were stopped", c.stopped())
 		}
 		b.shutDown(t)
 		a.shutDown(t)
@@ -430,12 +437,12 @@ func TestStandingStill(t *testing.T) {
 		w.set(func() { w.still = still })
 		w.member.Rejoin()
 		later(still - time.Second)
-		if c.stops != 0 {
-			t.Fatalf("%d were stopped while the worker stood still", c.stops)
+		if c.stopped() != 0 {
+			t.Fatalf("%d were stopped while the worker stood still", c.stopped())
 		}
 		later(time.Second + session/2)
-		if c.stops != 9 {
-			t.Errorf("%d of 9 were stopped once it went on", c.stops)
+		if c.stopped() != 9 {
+			t.Errorf("%d of 9 were stopped once it went on", c.stopped())
 		}
 		later(time.Minute)
 		c.wantBalance("in the end", map[string]int{"a": 9})
