@@ -47,7 +47,7 @@ def with_kafka_connect_py():
     check("listed", source in client.list_connectors() and source in client.list_connectors(expand="status", state="running"))
     check("configuration", client.get_connector_config(source) == config | {"name": source} == client.get_connector(source)["config"])
     until("updated", lambda: client.update_connector(source, config | {"batch.size": "10"}))
-    check("updated configuration", client.get_connector_config(source)["batch.size"] == "10")
+    until("updated configuration", lambda: client.get_connector_config(source)["batch.size"] == "10")
     client.pause_connector(source)
     until("paused", lambda: state() == {"PAUSED"})
     client.resume_connector(source)
