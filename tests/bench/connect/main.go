@@ -1,6 +1,6 @@
 // Command connect measures a standalone Connect worker: from its start to its REST interface, records through a file, a topic and a file, records of a topic
-// into nothing, and what the worker and its plugins spend on them. With -jvm the same is done with Kafka's own worker, on the same broker and in turn, and
-// the ratios are told:
+// into nothing, records that a connector makes through a topic into nothing, and what the worker and its plugins spend on them. With -jvm the same is done
+// with Kafka's own worker, on the same broker and in turn, and the ratios are told; Kafka has no connector that makes records:
 //
 //	go -C tests run ./bench/connect -jvm "connect-standalone"
 package main
@@ -42,11 +42,12 @@ type bench struct {
 	topics  int // made so far
 }
 
-// worker is a kind of worker: how it is started with files of properties, and its sink that keeps nothing.
+// worker is a kind of worker: how it is started with files of properties, and the properties of its sink that keeps nothing and of its source that makes
+// records, empty if it has none.
 type worker struct {
-	name    string
-	nothing string // properties
-	command []string
+	name               string
+	nothing, generator string
+	command            []string
 }
 
 // result is what one case has shown.
@@ -90,17 +91,20 @@ func run(ctx context.Context, records, rounds int, jvm string) (err error) {
 	}
 	defer client.Close()
 	b := &bench{server: server, admin: kadm.NewClient(client), dir: dir, records: records}
-	workers := []worker{{"Cauce", "connector.class=blackhole\n", []string{binary, "connector", "standalone"}}}
+	workers := []worker{{"Cauce", "connector.class=blackhole\n", fmt.Sprintf("connector.class=generator\nvalue.size=%d\ncount=%d\nbatch.size=2000\n", lineSize, records), []string{binary, "connector", "standalone"}}}
 	if jvm != "" {
-		workers = append([]worker{{"Kafka", "connector.class=FileStreamSink\nfile=/dev/null\n", strings.Fields(jvm)}}, workers...)
+		workers = append([]worker{{"Kafka", "connector.class=FileStreamSink\nfile=/dev/null\n", "", strings.Fields(jvm)}}, workers...)
 	}
 	for round := range rounds {
 		for _, c := range []struct {
 			name    string
 			measure func(context.Context, worker) (result, error)
-		}{{"file to topic to file", b.throughFiles}, {"topic to nothing", b.intoNothing}} {
+		}{{"file to topic to file", b.throughFiles}, {"topic to nothing", b.intoNothing}, {"generator to nothing", b.fromGenerator}} {
 			var all []result
 			for _, w := range workers {
+				if w.generator == "" && c.name == "generator to nothing" {
+					continue
+				}
 				r, err := c.measure(ctx, w)
 				if err != nil {
 					return fmt.Errorf("%s, %s: %w", c.name, w.name, err)
@@ -176,15 +180,29 @@ func (b *bench) intoNothing(ctx context.Context, w worker) (result, error) {
 	if err := errors.Join(client.Flush(ctx), failed); err != nil {
 		return result{}, err
 	}
-	group := "connect-nothing-" + topic
-	return b.measure(ctx, w, []string{"name=nothing-" + topic + "\n" + w.nothing + "topics=" + topic + "\n"}, func() (bool, error) {
-		offsets, err := b.admin.FetchOffsets(ctx, group)
-		if err != nil {
-			return false, nil // the group may not be there yet
-		}
-		o, ok := offsets.Lookup(topic, 0)
-		return ok && o.At >= int64(b.records), nil
-	})
+	return b.measure(ctx, w, []string{w.sink(topic)}, func() (bool, error) { return b.swallowed(ctx, topic), nil })
+}
+
+// fromGenerator has a sink that keeps nothing take what a source makes.
+func (b *bench) fromGenerator(ctx context.Context, w worker) (result, error) {
+	topic, err := b.topic(ctx)
+	if err != nil {
+		return result{}, err
+	}
+	source := "name=make-" + topic + "\n" + w.generator + "topic=" + topic + "\n"
+	return b.measure(ctx, w, []string{source, w.sink(topic)}, func() (bool, error) { return b.swallowed(ctx, topic), nil })
+}
+
+// sink is the configuration of a sink that keeps nothing of a topic.
+func (w worker) sink(topic string) string {
+	return "name=nothing-" + topic + "\n" + w.nothing + "topics=" + topic + "\n"
+}
+
+// swallowed says whether such a sink has committed all records. Its group may not be there yet.
+func (b *bench) swallowed(ctx context.Context, topic string) bool {
+	offsets, err := b.admin.FetchOffsets(ctx, "connect-nothing-"+topic)
+	o, ok := offsets.Lookup(topic, 0)
+	return err == nil && ok && o.At >= int64(b.records)
 }
 
 // measure starts a worker with connectors and waits until they are done.
