@@ -53,16 +53,10 @@ func Serve(plugins ...Plugin) {
 // plugin has a few MiB in use, and would be collected fifty times a second. A heap of any size grows by as much at most.
 const ballastBytes = 6 << 20
 
-// windowBytes is how much of a stream may be under way. By default it would be a fraction of a batch of records.
-const windowBytes = 4 << 20
-
-// bufferBytes is how much is read and written at once: most batches of records.
-const bufferBytes = 128 << 10
-
 // ServerOptions are those of the gRPC server that plugins are served on.
 func ServerOptions() []grpc.ServerOption {
 	return []grpc.ServerOption{grpc.MaxRecvMsgSize(MaxRequestBytes), grpc.UnaryInterceptor(guard), grpc.ForceServerCodecV2(codec.New()),
-		grpc.InitialWindowSize(windowBytes), grpc.InitialConnWindowSize(windowBytes), grpc.ReadBufferSize(bufferBytes), grpc.WriteBufferSize(bufferBytes)}
+		grpc.InitialWindowSize(codec.WindowBytes), grpc.InitialConnWindowSize(codec.WindowBytes), grpc.ReadBufferSize(codec.BufferBytes), grpc.WriteBufferSize(codec.BufferBytes)}
 }
 
 // Register offers plugins on a server of its caller's, with [ServerOptions]: for tests without a process.

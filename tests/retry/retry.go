@@ -31,3 +31,15 @@ func Until(ctx context.Context, limit time.Duration, try func(ctx context.Contex
 		}
 	}
 }
+
+// Pause lets a time go by; the error is that ctx has ended sooner.
+func Pause(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}

@@ -26,10 +26,6 @@ const (
 	maxOffers = 64
 	// maxAliases bounds the aliases of a connector.
 	maxAliases = 16
-	// windowBytes is how much of a stream may be under way. By default it would be a fraction of a batch of records.
-	windowBytes = 4 << 20
-	// bufferBytes is how much is read and written at once: most batches of records.
-	bufferBytes = 128 << 10
 	// stopTimeout is how long a process may take to end.
 	stopTimeout = time.Second
 	// maxDocBytes cuts what a plugin says about itself.
@@ -73,8 +69,8 @@ func startProcess(abort context.Context, file, socketDir string, environment []s
 		AllowedProtocols: []goplugin.Protocol{goplugin.ProtocolGRPC},
 		SkipHostEnv:      true,
 		StartTimeout:     startTimeout,
-		GRPCDialOptions: []grpc.DialOption{grpc.WithInitialWindowSize(windowBytes), grpc.WithInitialConnWindowSize(windowBytes),
-			grpc.WithReadBufferSize(bufferBytes), grpc.WithWriteBufferSize(bufferBytes), grpc.WithDefaultCallOptions(grpc.ForceCodecV2(codec.New()))},
+		GRPCDialOptions: []grpc.DialOption{grpc.WithInitialWindowSize(codec.WindowBytes), grpc.WithInitialConnWindowSize(codec.WindowBytes),
+			grpc.WithReadBufferSize(codec.BufferBytes), grpc.WithWriteBufferSize(codec.BufferBytes), grpc.WithDefaultCallOptions(grpc.ForceCodecV2(codec.New()))},
 		UnixSocketConfig: &goplugin.UnixSocketConfig{TempDir: socketDir},
 		Logger:           hclog.NewNullLogger(),
 		RunnerFunc: func(_ hclog.Logger, filled *exec.Cmd, _ string) (pluginrunner.Runner, error) {

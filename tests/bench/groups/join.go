@@ -7,6 +7,8 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/cauce-stream/cauce/tests/retry"
 )
 
 const (
@@ -70,7 +72,7 @@ func (m *member) awaitTarget(ctx context.Context) (epoch int32, err error) {
 		if g.AssignmentEpoch == g.Epoch {
 			return g.Epoch, nil
 		}
-		if err := wait(ctx, describePause); err != nil {
+		if err := retry.Pause(ctx, describePause); err != nil {
 			return 0, fmt.Errorf("the target is of epoch %d, the group at %d: %w", g.AssignmentEpoch, g.Epoch, err)
 		}
 	}

@@ -15,21 +15,11 @@ import (
 
 	"github.com/cauce-stream/cauce/libs/kafka/client"
 	"github.com/cauce-stream/cauce/tests/measure"
+	"github.com/cauce-stream/cauce/tests/retry"
 )
 
 // retryPause is before a request that could not be served yet is tried again.
 const retryPause = 100 * time.Millisecond
-
-func wait(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}
 
 // prepare creates the topic, finds the groups' coordinators, and makes the members, which have not joined yet. Members of a
 // group have different connections, and so have groups of one batch.
@@ -92,7 +82,7 @@ func coordinator(ctx context.Context, admin *kadm.Client, group string) (string,
 		if !kerr.IsRetriable(found.Err) {
 			return "", fmt.Errorf("the coordinator of %s: %w", group, found.Err)
 		}
-		if err := wait(ctx, retryPause); err != nil {
+		if err := retry.Pause(ctx, retryPause); err != nil {
 			return "", err
 		}
 	}
@@ -172,7 +162,7 @@ func (o *options) enter(ctx context.Context, m *member) error {
 		if err == nil || !kerr.IsRetriable(err) {
 			return err
 		}
-		if err := wait(ctx, retryPause); err != nil {
+		if err := retry.Pause(ctx, retryPause); err != nil {
 			return err
 		}
 	}
@@ -201,7 +191,7 @@ func (o *options) beatOne(ctx context.Context, m *member, due [2]time.Time, end 
 		if due[1].Before(due[0]) {
 			kind = 1
 		}
-		if !due[kind].Before(end) || wait(ctx, time.Until(due[kind])) != nil {
+		if !due[kind].Before(end) || retry.Pause(ctx, time.Until(due[kind])) != nil {
 			return
 		}
 		var err error

@@ -11,6 +11,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/cauce-stream/cauce/libs/kafka/client"
+	"github.com/cauce-stream/cauce/tests/retry"
 )
 
 const topic = "bench-groups"
@@ -110,7 +111,7 @@ func (m *member) awaitRebalance(ctx context.Context, count []byte, size int) err
 		if err != nil {
 			return err
 		}
-		if err := wait(ctx, retryPause); err != nil {
+		if err := retry.Pause(ctx, retryPause); err != nil {
 			return err
 		}
 	}

@@ -19,7 +19,7 @@ const settleTimeout = time.Minute
 // produce writes the records of a run at the inflow, and says how many of the keys that were seen before went where they went before.
 func (l *lab) produce(ctx context.Context, key func(n int) string) (moved, kept int, err error) {
 	// A client of its own knows of all partitions. One that runs hears of new ones with its next metadata.
-	cl, err := kgo.NewClient(kgo.SeedBrokers(l.server.Bootstrap), kgo.DefaultProduceTopic(topic))
+	cl, err := kgo.NewClient(kgo.SeedBrokers(l.Bootstrap), kgo.DefaultProduceTopic(topic))
 	if err != nil {
 		return 0, 0, err
 	}
@@ -73,12 +73,12 @@ func (l *lab) consume(ctx context.Context, group string, ends []int64) (stop fun
 	for p, end := range ends {
 		at.AddOffset(topic, int32(p), end, -1)
 	}
-	if err := l.admin.CommitAllOffsets(ctx, group, at); err != nil {
+	if err := l.Client.CommitAllOffsets(ctx, group, at); err != nil {
 		cancel()
 		return nil, err
 	}
 	for range ends {
-		cl, err := kgo.NewClient(kgo.SeedBrokers(l.server.Bootstrap), kgo.ConsumerGroup(group), kgo.ConsumeTopics(topic),
+		cl, err := kgo.NewClient(kgo.SeedBrokers(l.Bootstrap), kgo.ConsumerGroup(group), kgo.ConsumeTopics(topic),
 			kgo.Balancers(kgo.RangeBalancer()), kgo.AutoCommitInterval(500*time.Millisecond))
 		if err != nil {
 			stop()
@@ -90,7 +90,7 @@ func (l *lab) consume(ctx context.Context, group string, ends []int64) (stop fun
 		})
 	}
 	err = retry.Until(ctx, settleTimeout, func(ctx context.Context) error {
-		described, err := l.admin.DescribeGroups(ctx, group)
+		described, err := l.Client.DescribeGroups(ctx, group)
 		if err = cmp.Or(err, described.Error()); err != nil {
 			return err
 		}

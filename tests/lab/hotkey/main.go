@@ -13,10 +13,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/twmb/franz-go/pkg/kadm"
-	"github.com/twmb/franz-go/pkg/kgo"
-
-	"github.com/cauce-stream/cauce/tests/devserver"
 	"github.com/cauce-stream/cauce/tests/lab/internal/watched"
 	"github.com/cauce-stream/cauce/tests/retry"
 )
@@ -74,24 +70,14 @@ var cases = []struct {
 }
 
 func run(ctx context.Context, records int) error {
-	dir, err := os.MkdirTemp("", "lab")
-	if err != nil {
-		return err
-	}
-	defer os.RemoveAll(dir)
 	// Ten looks at the lag say how a group comes along: once a second, so that a run has enough of them.
-	server, err := devserver.Start(ctx, devserver.Options{DataDir: dir, Args: []string{"--set", "group.lag.interval.ms=1000"}})
+	node, err := watched.Up(ctx, 1000)
 	if err != nil {
 		return err
 	}
-	defer server.Kill()
-	cl, err := kgo.NewClient(kgo.SeedBrokers(server.Bootstrap), kgo.MetadataMinAge(50*time.Millisecond))
-	if err != nil {
-		return err
-	}
-	defer cl.Close()
-	l := &lab{admin: kadm.NewClient(cl), server: server, records: records, last: map[string]int32{}}
-	if _, err := l.admin.CreateTopic(ctx, few, 1, nil, topic); err != nil {
+	defer node.Down()
+	l := &lab{Node: node, records: records, last: map[string]int32{}}
+	if _, err := l.Client.CreateTopic(ctx, few, 1, nil, topic); err != nil {
 		return err
 	}
 	for i, c := range cases {
@@ -104,8 +90,7 @@ func run(ctx context.Context, records int) error {
 
 // lab is the experiment under way.
 type lab struct {
-	admin   *kadm.Client
-	server  *devserver.Server
+	*watched.Node
 	records int
 	last    map[string]int32 // where a key's records went
 }
@@ -137,7 +122,7 @@ func (l *lab) measure(ctx context.Context, i int) error {
 	if err != nil {
 		return err
 	}
-	status, err := watched.Look(ctx, l.server.Admin, group)
+	status, err := l.Look(ctx, group)
 	if err != nil {
 		return err
 	}
@@ -177,7 +162,7 @@ func (l *lab) grow(ctx context.Context, partitions int) error {
 	if err != nil || len(ends) == partitions {
 		return err
 	}
-	answers, err := l.admin.UpdatePartitions(ctx, partitions, topic)
+	answers, err := l.Client.UpdatePartitions(ctx, partitions, topic)
 	if err = cmp.Or(err, answers.Error()); err != nil {
 		return err
 	}
@@ -192,7 +177,7 @@ func (l *lab) grow(ctx context.Context, partitions int) error {
 
 // ends are the end offsets of the partitions.
 func (l *lab) ends(ctx context.Context) ([]int64, error) {
-	listed, err := l.admin.ListEndOffsets(ctx, topic)
+	listed, err := l.Client.ListEndOffsets(ctx, topic)
 	if err = cmp.Or(err, listed.Error()); err != nil {
 		return nil, err
 	}
@@ -205,7 +190,7 @@ func (l *lab) ends(ctx context.Context) ([]int64, error) {
 
 // lag is how many records of each partition the group has not committed.
 func (l *lab) lag(ctx context.Context, group string) ([]int64, error) {
-	lags, err := l.admin.Lag(ctx, group)
+	lags, err := l.Client.Lag(ctx, group)
 	if err = cmp.Or(err, lags.Error()); err != nil {
 		return nil, err
 	}

@@ -22,6 +22,7 @@ import (
 
 	"github.com/cauce-stream/cauce/tests/devserver"
 	"github.com/cauce-stream/cauce/tests/lab/internal/watched"
+	"github.com/cauce-stream/cauce/tests/retry"
 )
 
 const (
@@ -56,24 +57,14 @@ func main() {
 }
 
 func run(ctx context.Context, length, every time.Duration) error {
-	dir, err := os.MkdirTemp("", "lab")
-	if err != nil {
-		return err
-	}
-	defer os.RemoveAll(dir)
 	// Ten looks at the lag say how a group comes along. They lie less apart than by default, so that it is said in time, but together
 	// span more than the longest batch.
-	server, err := devserver.Start(ctx, devserver.Options{DataDir: dir, Args: []string{"--set", "group.lag.interval.ms=3000"}})
+	node, err := watched.Up(ctx, 3000)
 	if err != nil {
 		return err
 	}
-	defer server.Kill()
-	cl, err := kgo.NewClient(kgo.SeedBrokers(server.Bootstrap), kgo.MetadataMinAge(50*time.Millisecond))
-	if err != nil {
-		return err
-	}
-	defer cl.Close()
-	l := &lab{admin: kadm.NewClient(cl), server: server, length: length, every: every}
+	defer node.Down()
+	l := &lab{Node: node, length: length, every: every}
 	for i, c := range cases {
 		if err := l.measure(ctx, i); err != nil {
 			return fmt.Errorf("%s: %w", c.name, err)
@@ -84,8 +75,7 @@ func run(ctx context.Context, length, every time.Duration) error {
 
 // lab is the experiment under way.
 type lab struct {
-	admin         *kadm.Client
-	server        *devserver.Server
+	*watched.Node
 	length, every time.Duration
 }
 
@@ -102,7 +92,7 @@ func (l *lab) measure(ctx context.Context, i int) error {
 	defer stop()
 	var members []*member
 	for n := range c.members {
-		m, stop, err := join(l.server.Bootstrap, topic, group, fmt.Sprint("consumer-", n+1), c.pace)
+		m, stop, err := join(l.Bootstrap, topic, group, fmt.Sprint("consumer-", n+1), c.pace)
 		if err != nil {
 			return err
 		}
@@ -128,7 +118,7 @@ func (l *lab) why(ctx context.Context, group string) error {
 		return err
 	}
 	fmt.Printf("  $ cauce group why %s\n", group)
-	out, err := exec.CommandContext(ctx, binary, "group", "why", group, "-b", l.server.Bootstrap).CombinedOutput()
+	out, err := exec.CommandContext(ctx, binary, "group", "why", group, "-b", l.Bootstrap).CombinedOutput()
 	for line := range strings.Lines(string(out)) {
 		if line = strings.TrimSpace(line); line != "" {
 			fmt.Println("    " + line)
@@ -139,17 +129,17 @@ func (l *lab) why(ctx context.Context, group string) error {
 
 // fill creates a topic with records that wait for a group, and goes on writing until it is stopped.
 func (l *lab) fill(ctx context.Context, topic, group string, backlog int) (stop func(), err error) {
-	if _, err := l.admin.CreateTopic(ctx, partitions, 1, nil, topic); err != nil {
+	if _, err := l.Client.CreateTopic(ctx, partitions, 1, nil, topic); err != nil {
 		return nil, err
 	}
 	from := kadm.Offsets{}
 	for p := range int32(partitions) {
 		from.AddOffset(topic, p, 0, -1)
 	}
-	if err := l.admin.CommitAllOffsets(ctx, group, from); err != nil {
+	if err := l.Client.CommitAllOffsets(ctx, group, from); err != nil {
 		return nil, err
 	}
-	cl, err := kgo.NewClient(kgo.SeedBrokers(l.server.Bootstrap), kgo.DefaultProduceTopic(topic), kgo.RecordPartitioner(kgo.RoundRobinPartitioner()))
+	cl, err := kgo.NewClient(kgo.SeedBrokers(l.Bootstrap), kgo.DefaultProduceTopic(topic), kgo.RecordPartitioner(kgo.RoundRobinPartitioner()))
 	if err != nil {
 		return nil, err
 	}
@@ -166,7 +156,7 @@ func (l *lab) fill(ctx context.Context, topic, group string, backlog int) (stop 
 	var running sync.WaitGroup
 	running.Go(func() {
 		began, sent := time.Now(), 0
-		for wait(ctx, time.Second/traffic) == nil {
+		for retry.Pause(ctx, time.Second/traffic) == nil {
 			for due := int(time.Since(began).Seconds() * traffic); sent < due; sent++ {
 				cl.Produce(ctx, record(), func(_ *kgo.Record, err error) {
 					if err != nil && ctx.Err() == nil {
@@ -204,7 +194,7 @@ func (l *lab) watch(ctx context.Context, topic, group string) (shares, error) {
 	seen := shares{}
 	began := time.Now()
 	for next := time.Duration(0); ; {
-		described, err := l.admin.DescribeGroups(ctx, group)
+		described, err := l.Client.DescribeGroups(ctx, group)
 		if err = cmp.Or(err, described.Error()); err != nil {
 			return nil, err
 		}
@@ -217,14 +207,14 @@ func (l *lab) watch(ctx context.Context, topic, group string) (shares, error) {
 				return seen, nil
 			}
 		}
-		if err := wait(ctx, look); err != nil {
+		if err := retry.Pause(ctx, look); err != nil {
 			return nil, err
 		}
 	}
 }
 
 func (l *lab) show(ctx context.Context, topic, group string, at time.Duration) error {
-	lags, err := l.admin.Lag(ctx, group)
+	lags, err := l.Client.Lag(ctx, group)
 	if err = cmp.Or(err, lags.Error()); err != nil {
 		return err
 	}
@@ -232,21 +222,10 @@ func (l *lab) show(ctx context.Context, topic, group string, at time.Duration) e
 	for _, one := range lags[group].Lag[topic] {
 		lag += one.Lag
 	}
-	status, err := watched.Look(ctx, l.server.Admin, group)
+	status, err := l.Look(ctx, group)
 	if err != nil {
 		return err
 	}
 	fmt.Printf("  %4.0f s  lag %6d  %-20s members %d  %s\n", at.Seconds(), lag, lags[group].State, len(lags[group].Members), status.Group)
 	return nil
-}
-
-func wait(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }

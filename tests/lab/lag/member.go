@@ -12,6 +12,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/cauce-stream/cauce/tests/retry"
 )
 
 // pace is how a member works.
@@ -71,7 +73,7 @@ func (m *member) run(ctx context.Context) {
 
 // work takes its time, and leaves the group when that is more than it may be.
 func (m *member) work(ctx context.Context, takes time.Duration) error {
-	if err := wait(ctx, min(takes, m.pace.interval)); err != nil {
+	if err := retry.Pause(ctx, min(takes, m.pace.interval)); err != nil {
 		return err
 	}
 	if takes <= m.pace.interval {
@@ -80,7 +82,7 @@ func (m *member) work(ctx context.Context, takes time.Duration) error {
 	if err := m.leave(ctx); err != nil {
 		return err
 	}
-	return wait(ctx, takes-m.pace.interval)
+	return retry.Pause(ctx, takes-m.pace.interval)
 }
 
 // leave says what Java's clients say then. The client does not know of it, and finds out with its next heartbeat or commit.

@@ -16,6 +16,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/cauce-stream/cauce/tests/devserver"
+	"github.com/cauce-stream/cauce/tests/retry"
 )
 
 // topic is another in each run.
@@ -138,7 +139,7 @@ func measure(ctx context.Context, bootstrap, group string, i int) error {
 		}
 		all = append(all, m)
 	}
-	if err := wait(ctx, settled); err != nil {
+	if err := retry.Pause(ctx, settled); err != nil {
 		return err
 	}
 	stays := all[1]
@@ -157,29 +158,18 @@ func measure(ctx context.Context, bootstrap, group string, i int) error {
 	for _, step := range steps {
 		stays.reset()
 		if c.static {
-			if err := wait(ctx, away); err != nil {
+			if err := retry.Pause(ctx, away); err != nil {
 				return err
 			}
 		}
 		if err := step.do(); err != nil {
 			return err
 		}
-		if err := wait(ctx, settled); err != nil {
+		if err := retry.Pause(ctx, settled); err != nil {
 			return err
 		}
 		longest, rebalances := stays.seen()
 		fmt.Printf("%-26s %-28s %11d ms %12d\n", c.name, step.what, longest.Milliseconds(), rebalances)
 	}
 	return nil
-}
-
-func wait(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }

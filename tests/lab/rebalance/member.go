@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/cauce-stream/cauce/tests/retry"
 )
 
 // member is a consumer that notes when it processes nothing.
@@ -43,7 +45,7 @@ func join(bootstrap, group string, id int, static bool, work time.Duration, opts
 		for ctx.Err() == nil {
 			if fetches := cl.PollFetches(ctx); fetches.NumRecords() > 0 {
 				m.processed(time.Now())
-				_ = wait(ctx, work) // cut short at the end
+				_ = retry.Pause(ctx, work) // cut short at the end
 			}
 			cl.AllowRebalance()
 		}

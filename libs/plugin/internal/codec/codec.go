@@ -11,6 +11,14 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
+// Both ends of a connection have these.
+const (
+	// WindowBytes is how much of a stream may be under way. By default it would be a fraction of a batch of records.
+	WindowBytes = 4 << 20
+	// BufferBytes is how much is read and written at once: most batches of records.
+	BufferBytes = 128 << 10
+)
+
 // New returns a codec of protobuf's messages, for both ends of a connection.
 func New() encoding.CodecV2 { return &codec{} }
 

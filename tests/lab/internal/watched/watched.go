@@ -1,4 +1,4 @@
-// Package watched has what the experiments on lag share: what the server says of how a group comes along.
+// Package watched has what the experiments on lag share: a node, and what it says of how a group comes along.
 package watched
 
 import (
@@ -23,9 +23,9 @@ var (
 	ofPartition = regexp.MustCompile(`^cauce_consumergroup_partition_status\{consumergroup="([^"]*)",.*partition="([0-9]+)",status="([A-Z_]+)".*\} 1$`)
 )
 
-// Look asks the admin server at an address of the form HOST:PORT how a group of one topic comes along.
-func Look(ctx context.Context, admin, group string) (Status, error) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+admin+"/metrics", nil)
+// Look asks the node how a group of one topic comes along.
+func (n *Node) Look(ctx context.Context, group string) (Status, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+n.Admin+"/metrics", nil)
 	if err != nil {
 		return Status{}, err
 	}
