@@ -14,6 +14,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/cauce-stream/cauce/libs/socket"
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
@@ -55,7 +56,11 @@ func (c Config) withDefaults() Config {
 	def(&c.BackoffMax, time.Second)
 	if c.Dial == nil {
 		c.Dial = func(ctx context.Context, addr string) (net.Conn, error) {
-			return new(net.Dialer).DialContext(ctx, "tcp", addr)
+			nc, err := new(net.Dialer).DialContext(ctx, "tcp", addr)
+			if err != nil {
+				return nil, err
+			}
+			return socket.New(nc.(*net.TCPConn))
 		}
 	}
 	return c

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/cauce-stream/cauce/libs/security"
+	"github.com/cauce-stream/cauce/libs/socket"
 )
 
 // maxUnsentBytes is how much of a connection's finished answers may wait for the socket before no further
@@ -78,7 +79,11 @@ func newConn(s *Server, id uint64, tcp *net.TCPConn) (*Conn, error) {
 	c := &Conn{s: s, id: id, tcp: tcp, raw: raw, remoteHost: host, principal: security.Anonymous}
 	c.ctx, c.cancel = context.WithCancel(context.Background())
 	c.room.L = &c.mu
-	c.frames = frameReader{c: c, br: bufio.NewReaderSize(tcp, readBufferBytes)}
+	in, err := socket.New(tcp)
+	if err != nil {
+		return nil, err
+	}
+	c.frames = frameReader{c: c, br: bufio.NewReaderSize(in, readBufferBytes)}
 	c.pushFn, c.pushOrWaitFn = c.push, c.pushOrWait
 	return c, nil
 }

@@ -44,7 +44,7 @@ func sendGathered(fd uintptr, g *gather, more bool) (int, error) {
 	g.msg = unix.Msghdr{Iov: &g.iov[0]}
 	g.msg.SetIovlen(g.n)
 	for {
-		n, _, errno := unix.Syscall(unix.SYS_SENDMSG, fd, uintptr(unsafe.Pointer(&g.msg)), uintptr(flags))
+		n, _, errno := unix.RawSyscall(unix.SYS_SENDMSG, fd, uintptr(unsafe.Pointer(&g.msg)), uintptr(flags))
 		switch errno {
 		case 0:
 			return int(n), nil
