@@ -7,6 +7,8 @@ import (
 	"os"
 	"sync"
 	"sync/atomic"
+
+	"github.com/cauce-stream/cauce/libs/log/internal/disk"
 )
 
 // handle is an open file that closes when its last holder lets go. A descriptor number that outlived its file would
@@ -97,7 +99,7 @@ func (f *lazyFile) dropIdle() {
 
 // readFull reads len(p) bytes at off; a file that ends before is io.ErrUnexpectedEOF.
 func (h *handle) readFull(p []byte, off int64) error {
-	n, err := h.ReadAt(p, off)
+	n, err := disk.ReadAt(h.File, p, off)
 	if n == len(p) {
 		return nil
 	}
@@ -147,7 +149,7 @@ func (s Slice) ReadAt(p []byte, off int64) (int, error) {
 	if short {
 		p = p[:int64(s.size)-off]
 	}
-	n, err := s.h.ReadAt(p, s.at+off)
+	n, err := disk.ReadAt(s.h.File, p, s.at+off)
 	if err == nil && short {
 		err = io.EOF
 	}

@@ -71,7 +71,7 @@ func (f *FS) WriteAt(file *os.File, p []byte, off int64) (int, error) {
 			return 0, err
 		}
 	}
-	return file.WriteAt(p, off)
+	return writeAt(file, p, off)
 }
 
 // Truncate sets the size of file.
