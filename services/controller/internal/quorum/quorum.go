@@ -39,7 +39,7 @@ type Config struct {
 	Listen string
 	// GroupID tells this group's peers from those of another cluster; the same at each voter.
 	GroupID uint64
-	// Tick is raft's unit of time; leaders beat with each and are given up after ElectionTicks to twice as many, by chance.
+	// Tick is raft's unit of time; leaders beat every other one and are given up after ElectionTicks to twice as many, by chance.
 	// Not used with a single voter.
 	Tick          time.Duration
 	ElectionTicks int
@@ -49,11 +49,10 @@ type Config struct {
 }
 
 const (
-	// A follower gives the leader up after 0.6 to 1.2 s, and the first of several after about 0.8 s. Followers that do so in the
-	// same tick still do at different times, as their ticks are not the same ones. A tick is a process that wakes up, also when nothing is to be done.
+	// A follower gives the leader up after 0.65 to 1.3 s, and the first of several after about 0.8 s.
 	defaultTick            = 100 * time.Millisecond
 	defaultElectionTicks   = 6
-	heartbeatTicks         = 1
+	heartbeatTicks         = 2
 	defaultSnapshotEntries = 10_000
 	defaultSnapshotBytes   = 8 << 20
 
@@ -76,6 +75,17 @@ func (c Config) withDefaults() Config {
 		c.SnapshotBytes = defaultSnapshotBytes
 	}
 	return c
+}
+
+// rank is how many voters have a lower id.
+func (c Config) rank() int {
+	rank := 0
+	for id := range c.Voters {
+		if id < c.ID {
+			rank++
+		}
+	}
+	return rank
 }
 
 // Machine is what committed entries are applied to. Its methods are called one at a time, Restore also before Run; they
@@ -139,6 +149,7 @@ type Quorum struct {
 	claimFrom   uint64 // what has to be applied before a claim begins
 	claims      uint64
 	contacts    map[uint64]contact // of this term's voters, while it leads
+	ticks       *ticks             // nil with a single voter
 	pending     []pendingProposal
 	snapshotted uint64 // index of the newest snapshot, or of the one being made
 	logBytes    int64  // applied since
@@ -303,9 +314,9 @@ func (q *Quorum) Run(ctx context.Context) error {
 	defer q.stop()
 	var ticks <-chan time.Time
 	if len(q.cfg.Voters) > 1 {
-		ticker := time.NewTicker(q.cfg.Tick)
-		defer ticker.Stop()
-		ticks = ticker.C
+		q.ticks = newTicks(q.cfg.Tick, q.cfg.rank())
+		defer q.ticks.timer.Stop()
+		ticks = q.ticks.timer.C
 	} else if err := q.rn.Campaign(); err != nil { // the only vote is our own: no need to wait for a time-out, nor for ticks at all
 		return fmt.Errorf("quorum: campaign: %w", err)
 	}
@@ -349,7 +360,7 @@ func (q *Quorum) Run(ctx context.Context) error {
 				q.peers.report(q.rn)
 			}
 		case <-ticks:
-			q.rn.Tick()
+			q.ticks.fire(q.rn)
 			q.promote()
 		case m := <-q.inbox:
 			q.step(m)
@@ -388,6 +399,7 @@ func (q *Quorum) step(m *raftpb.Message) {
 			q.log.Debug("raft message refused", zap.Error(err))
 		}
 		q.hear(m)
+		q.ticks.hear(q.rn, m)
 		select {
 		case m = <-q.inbox:
 		default:
