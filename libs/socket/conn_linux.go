@@ -1,4 +1,4 @@
-//go:build amd64 || arm64
+//go:build (amd64 || arm64) && !race
 
 package socket
 
@@ -19,11 +19,11 @@ type Conn struct {
 	in, out transfer
 }
 
-// New takes over a connection: it is closed through the Conn.
+// New takes over a connection: it is closed through the Conn, or here if there is an error.
 func New(tcp *net.TCPConn) (*Conn, error) {
 	raw, err := tcp.SyscallConn()
 	if err != nil {
-		return nil, err
+		return nil, errors.Join(err, tcp.Close())
 	}
 	c := &Conn{TCPConn: tcp}
 	c.in = transfer{call: unix.SYS_RECVFROM, flags: unix.MSG_DONTWAIT, whenReady: raw.Read}
@@ -37,6 +37,8 @@ func (c *Conn) Read(b []byte) (int, error) {
 	if len(b) == 0 {
 		return 0, nil
 	}
+	c.in.mu.Lock()
+	defer c.in.mu.Unlock()
 	n, err := c.in.do(b)
 	if err != nil {
 		return 0, c.describe("read", err)
@@ -47,8 +49,10 @@ func (c *Conn) Read(b []byte) (int, error) {
 	return n, nil
 }
 
-// Write writes all of b, or returns how much of it the system has taken.
+// Write writes all of b, or returns how much of it the system has taken. Others who write wait.
 func (c *Conn) Write(b []byte) (int, error) {
+	c.out.mu.Lock()
+	defer c.out.mu.Unlock()
 	sent := 0
 	for sent < len(b) {
 		n, err := c.out.do(b[sent:])
@@ -78,16 +82,14 @@ type transfer struct {
 	whenReady   func(try func(fd uintptr) bool) error
 	tryFn       func(fd uintptr) bool
 
-	mu    sync.Mutex // guards the fields below
+	mu    sync.Mutex // held through a Read or Write
 	b     []byte
 	n     int
 	errno unix.Errno
 }
 
-// do makes the call once the socket is ready for it.
+// do makes the call once the socket is ready for it. mu is held.
 func (t *transfer) do(b []byte) (int, error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
 	t.b, t.n, t.errno = b, 0, 0
 	err := t.whenReady(t.tryFn)
 	t.b = nil

@@ -38,7 +38,7 @@ func pair(t testing.TB) (a, b *Conn) {
 	return ends[0], ends[1]
 }
 
-// A megabyte fills every buffer on its way, so both ends have to wait for each other.
+// As much as this fills every buffer on its way, so both ends have to wait for each other.
 func TestAllArrivesInOrder(t *testing.T) {
 	a, b := pair(t)
 	sent := make([]byte, 16<<20)
@@ -60,6 +60,32 @@ func TestAllArrivesInOrder(t *testing.T) {
 	}
 	if n, err := b.Read(make([]byte, 1)); n != 0 || err != io.EOF {
 		t.Fatalf("after the end: %d, %v", n, err)
+	}
+}
+
+// What two write at once arrives as two pieces.
+func TestWritesDoNotMix(t *testing.T) {
+	a, b := pair(t)
+	if err := a.SetWriteBuffer(64 << 10); err != nil {
+		t.Fatal(err)
+	}
+	const size = 4 << 20 // of which the system takes a part at a time
+	wrote := make(chan error, 2)
+	for i := range byte(2) {
+		go func() {
+			_, err := a.Write(bytes.Repeat([]byte{i}, size))
+			wrote <- err
+		}()
+	}
+	got := make([]byte, 2*size)
+	_, err := io.ReadFull(b, got)
+	if err := errors.Join(err, <-wrote, <-wrote); err != nil {
+		t.Fatal(err)
+	}
+	first := bytes.Repeat(got[:1], size)
+	second := bytes.Repeat([]byte{1 - got[0]}, size)
+	if !bytes.Equal(got[:size], first) || !bytes.Equal(got[size:], second) {
+		t.Error("the pieces are mixed")
 	}
 }
 

@@ -11,7 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// uncertain is set where a file system cannot say that a read would have to wait. Memory's own, tmpfs, is one.
+// uncertain is set once a file system cannot say that a read would have to wait, as memory's own, tmpfs, or the system does not
+// have or allow the call. It holds for all files of the process, most of which have all of theirs on one file system.
 var uncertain atomic.Bool
 
 // readCached reads what the page cache holds of the range, and returns how much that is.
@@ -23,7 +24,8 @@ func readCached(file *os.File, b []byte, off int64) int {
 	part.SetLen(len(b))
 	// The offset comes in two halves, of which a kernel of 64 bits takes all from the first.
 	n, _, errno := unix.RawSyscall6(unix.SYS_PREADV2, file.Fd(), uintptr(unsafe.Pointer(&part)), 1, uintptr(off), uintptr(off>>32), unix.RWF_NOWAIT)
-	if errno == unix.EOPNOTSUPP {
+	switch errno {
+	case unix.EOPNOTSUPP, unix.ENOSYS, unix.EPERM:
 		uncertain.Store(true)
 	}
 	return count(file, n, errno)

@@ -60,6 +60,12 @@ func TestReadAndWriteAt(t *testing.T) {
 		}
 	}
 	got := make([]byte, 20)
+	if n, err := ReadAt(file, got, -1); n != 0 || err == nil {
+		t.Errorf("read before the beginning: %d, %v", n, err)
+	}
+	if n, err := writeAt(file, got, -1); n != 0 || err == nil {
+		t.Errorf("write before the beginning: %d, %v", n, err)
+	}
 	if n, err := ReadAt(file, got, off-5); n != 5 || err != io.EOF || !bytes.Equal(got[:5], content[off-5:off]) {
 		t.Errorf("read behind the end: %d, %v", n, err)
 	}
