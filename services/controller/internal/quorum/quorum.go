@@ -39,7 +39,7 @@ type Config struct {
 	Listen string
 	// GroupID tells this group's peers from those of another cluster; the same at each voter.
 	GroupID uint64
-	// Tick is raft's unit of time; leaders beat every other one and are given up after ElectionTicks to twice as many, by chance.
+	// Tick is raft's unit of time; leaders beat every other one and are given up after ElectionTicks to nearly twice as many, by chance.
 	// Not used with a single voter.
 	Tick          time.Duration
 	ElectionTicks int
@@ -49,7 +49,7 @@ type Config struct {
 }
 
 const (
-	// A follower gives the leader up after 0.65 to 1.3 s, and the first of several after about 0.8 s.
+	// A follower gives the leader up 0.6 to 1.2 s after its last message.
 	defaultTick            = 100 * time.Millisecond
 	defaultElectionTicks   = 6
 	heartbeatTicks         = 2
@@ -75,17 +75,6 @@ func (c Config) withDefaults() Config {
 		c.SnapshotBytes = defaultSnapshotBytes
 	}
 	return c
-}
-
-// rank is how many voters have a lower id.
-func (c Config) rank() int {
-	rank := 0
-	for id := range c.Voters {
-		if id < c.ID {
-			rank++
-		}
-	}
-	return rank
 }
 
 // Machine is what committed entries are applied to. Its methods are called one at a time, Restore also before Run; they
@@ -312,11 +301,9 @@ const handOverTimeout = time.Second
 // node knows is in doubt from then on, and only opening it again can tell.
 func (q *Quorum) Run(ctx context.Context) error {
 	defer q.stop()
-	var ticks <-chan time.Time
 	if len(q.cfg.Voters) > 1 {
-		q.ticks = newTicks(q.cfg.Tick, q.cfg.rank())
-		defer q.ticks.timer.Stop()
-		ticks = q.ticks.timer.C
+		q.ticks = newTicks(&q.cfg)
+		defer func() { q.ticks.timer.Stop() }()
 	} else if err := q.rn.Campaign(); err != nil { // the only vote is our own: no need to wait for a time-out, nor for ticks at all
 		return fmt.Errorf("quorum: campaign: %w", err)
 	}
@@ -359,7 +346,7 @@ func (q *Quorum) Run(ctx context.Context) error {
 			if q.peers != nil {
 				q.peers.report(q.rn)
 			}
-		case <-ticks:
+		case <-q.ticks.fired():
 			q.ticks.fire(q.rn)
 			q.promote()
 		case m := <-q.inbox:
@@ -394,18 +381,20 @@ func (q *Quorum) beginHandOver() bool {
 
 // step takes m, and what more has come by now, so that one fsync serves them all.
 func (q *Quorum) step(m *raftpb.Message) {
-	for range cap(q.inbox) {
+	heard := false
+	for more := cap(q.inbox); more > 0; more-- {
 		if err := q.rn.Step(m); err != nil {
 			q.log.Debug("raft message refused", zap.Error(err))
 		}
 		q.hear(m)
-		q.ticks.hear(q.rn, m)
+		heard = q.ticks.heard(q.rn, m) || heard
 		select {
 		case m = <-q.inbox:
 		default:
-			return
+			more = 0
 		}
 	}
+	q.ticks.settle(q.rn, heard)
 }
 
 // appendQueued gives raft all that was proposed since the last time: they share one Ready and one fsync.
