@@ -36,7 +36,7 @@ type dir struct {
 	id     [16]byte
 	logger *zap.Logger
 	fs     *disk.FS
-	lock   *os.File
+	lock   *disk.FileLock
 	failed atomic.Pointer[error] // why it is offline
 	logs   int                   // how many lie here; under Set.mu
 	loaded bool                  // what lies here is known, whatever has become of it since; set by Open
@@ -97,7 +97,9 @@ func (d *dir) probe() error {
 
 func (d *dir) release() {
 	if d.lock != nil {
-		d.lock.Close()
+		if err := d.lock.Close(); err != nil {
+			d.logger.Warn("giving back a log directory's lock", zap.Error(err))
+		}
 		d.lock = nil
 	}
 }

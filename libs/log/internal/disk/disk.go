@@ -177,9 +177,12 @@ func (f *FS) WriteFile(path string, content []byte, sync bool) error {
 // ErrLocked says that somebody else holds a lock.
 var ErrLocked = errors.New("locked by somebody else")
 
-// Lock takes the exclusive lock of a file, making it if it is missing, until the handle is closed. It does not wait: the
+// FileLock is a file's exclusive lock that is held.
+type FileLock struct{ file *os.File }
+
+// Lock takes the exclusive lock of a file, making it if it is missing, until it is closed. It does not wait: the
 // error wraps ErrLocked when somebody holds it.
-func Lock(path string) (*os.File, error) {
+func Lock(path string) (*FileLock, error) {
 	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o644)
 	if err != nil {
 		return nil, err
@@ -188,5 +191,9 @@ func Lock(path string) (*os.File, error) {
 		file.Close()
 		return nil, err
 	}
-	return file, nil
+	return &FileLock{file}, nil
 }
+
+// Close gives the lock back at once, where closing the file alone would leave it with a program that is just being started, such as a plugin: it has this
+// process's files until the kernel has closed them for it.
+func (l *FileLock) Close() error { return errors.Join(unlock(l.file), l.file.Close()) }

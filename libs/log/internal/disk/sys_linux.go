@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"syscall"
 
 	"golang.org/x/sys/unix"
 )
@@ -40,12 +39,13 @@ func syncAll(path string) error {
 // lock takes an exclusive lock that Apache Kafka's (fcntl) respects and is respected by, and that other holders in this
 // process respect too.
 func lock(file *os.File) error {
-	// Between fork and exec a program that is being started, such as a plugin, has this process's files, and so the locks of those closed a moment ago.
-	syscall.ForkLock.Lock()
-	defer syscall.ForkLock.Unlock()
 	err := unix.FcntlFlock(file.Fd(), unix.F_OFD_SETLK, &unix.Flock_t{Type: unix.F_WRLCK})
 	if errors.Is(err, unix.EAGAIN) || errors.Is(err, unix.EACCES) {
 		return fmt.Errorf("%s: %w", file.Name(), ErrLocked)
 	}
 	return err
+}
+
+func unlock(file *os.File) error {
+	return unix.FcntlFlock(file.Fd(), unix.F_OFD_SETLK, &unix.Flock_t{Type: unix.F_UNLCK})
 }

@@ -35,3 +35,5 @@ func lock(file *os.File) error {
 	}
 	return err
 }
+
+func unlock(file *os.File) error { return syscall.Flock(int(file.Fd()), syscall.LOCK_UN) }

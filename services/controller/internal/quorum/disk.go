@@ -9,8 +9,9 @@ import (
 	"slices"
 	"strings"
 	"sync/atomic"
-	"syscall"
+	"time"
 
+	"go.etcd.io/etcd/client/pkg/v3/fileutil"
 	"go.etcd.io/etcd/server/v3/etcdserver/api/snap"
 	"go.etcd.io/etcd/server/v3/storage/wal"
 	"go.etcd.io/etcd/server/v3/storage/wal/walpb"
@@ -157,19 +158,28 @@ func (d *disk) recover(cfg Config) error {
 	return d.store.Append(entries)
 }
 
-// awaitForks waits for programs that are just being started, such as plugins: between fork and exec they have this process's files, and so the locks of those
-// that were closed a moment ago.
-func awaitForks() {
-	syscall.ForkLock.Lock()
-	defer syscall.ForkLock.Unlock()
+// A program that is being started, such as a plugin, has this process's files until the kernel has closed them for it, and so the locks of those that were
+// closed a moment ago.
+const (
+	lockWait  = 2 * time.Second
+	lockPause = 5 * time.Millisecond
+)
+
+// openLocked is wal.Open that waits for a lock as long as a program's start may hold it.
+func openLocked(log *zap.Logger, dir string, from *walpb.Snapshot) (*wal.WAL, error) {
+	for deadline := time.Now().Add(lockWait); ; time.Sleep(lockPause) {
+		w, err := wal.Open(log, dir, from)
+		if !errors.Is(err, fileutil.ErrLocked) || time.Now().After(deadline) {
+			return w, err
+		}
+	}
 }
 
 // openWAL reads the WAL from a snapshot on and leaves it open for writing. A record that a crash cut short at the very
 // end was never acknowledged and is removed; any other damage is refused.
 func (d *disk) openWAL(cfg Config, from *walpb.Snapshot) (*raftpb.HardState, []*raftpb.Entry, error) {
 	for repaired := false; ; repaired = true {
-		awaitForks()
-		w, err := wal.Open(d.log, d.walDir, from)
+		w, err := openLocked(d.log, d.walDir, from)
 		if err != nil {
 			return nil, nil, err
 		}

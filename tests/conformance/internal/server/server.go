@@ -210,6 +210,16 @@ func (s *Server) logged(maxBytes int) string {
 	return string(data[max(0, len(data)-maxBytes):])
 }
 
+// threads is what a JVM wrote without what it says of threads that run no code of Kafka's, most of a dump.
+func threads(text string) string {
+	before, dump, found := strings.Cut(text, "\nFull thread dump")
+	if !found {
+		return text
+	}
+	of := slices.DeleteFunc(strings.Split(dump, "\n\n"), func(thread string) bool { return !strings.Contains(thread, "org.apache.kafka") })
+	return before[max(0, len(before)-endBytes):] + "\n" + strings.Join(of, "\n\n")
+}
+
 // Stop ends a server that this package started with SIGTERM and waits for it. A Cauce must exit with 0. The data
 // folder is removed if it was a temporary one.
 func (s *Server) Stop() error { return s.end(syscall.SIGTERM) }
@@ -242,6 +252,6 @@ func (s *Server) end(sig syscall.Signal) error {
 		}
 		_ = s.cmd.Process.Kill()
 		<-s.exited
-		return fmt.Errorf("still running %v after %v\n%s", stopTimeout, sig, s.logged(dumpBytes))
+		return fmt.Errorf("still running %v after %v\n%s", stopTimeout, sig, threads(s.logged(dumpBytes)))
 	}
 }
