@@ -252,6 +252,15 @@ func (s *Server) end(sig syscall.Signal) error {
 		}
 		_ = s.cmd.Process.Kill()
 		<-s.exited
-		return fmt.Errorf("still running %v after %v\n%s", stopTimeout, sig, threads(s.logged(dumpBytes)))
+		said := threads(s.logged(dumpBytes))
+		if s.Kafka && strings.Contains(said, lostHook) {
+			fmt.Fprintf(os.Stderr, "killed %v after %v: a worker of Kafka's whose shutdown waits for a web server that is gone\n", stopTimeout, sig)
+			return nil
+		}
+		return fmt.Errorf("still running %v after %v\n%s", stopTimeout, sig, said)
 	}
 }
+
+// lostHook is what a Connect worker of Kafka's (4.3.1) is found at that never ends: its shutdown hook waits for its web server's threads, and a hook of the
+// web server's own, which runs at the same time, has stopped and destroyed them in between. That happens once in some fifty stops on a busy machine.
+const lostHook = "org.eclipse.jetty.server.Server.join("
