@@ -157,29 +157,36 @@ func (l *Log) throwAwayFiles(s *segment, nowMs int64, suffixes ...string) error 
 	return nil
 }
 
-// Purge unlinks the files of removed segments whose delay is over.
+// Purge unlinks the files of removed segments whose delay is over. It holds nobody up meanwhile: that of a large file takes long.
 func (l *Log) Purge(nowMs int64) error {
+	for _, path := range l.dueTrash(nowMs) {
+		if err := l.fs.Remove(path); err != nil {
+			return l.fail("unlink", err)
+		}
+	}
+	return nil
+}
+
+// dueTrash takes what is due out of the trash.
+func (l *Log) dueTrash(nowMs int64) []string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if len(l.trash) == 0 || l.Err() != nil {
 		return nil
 	}
+	var due []string
 	kept := l.trash[:0]
-	var failed error
 	for _, t := range l.trash {
 		if t.dueMs > nowMs {
 			kept = append(kept, t)
-		} else if err := l.fs.Remove(t.path); err != nil {
-			failed = err
+		} else {
+			due = append(due, t.path)
 		}
 	}
 	if l.trash = kept; len(kept) == 0 {
 		l.trash = nil
 	}
-	if failed != nil {
-		return l.fail("unlink", failed)
-	}
-	return nil
+	return due
 }
 
 // FindHorizon looks through what was compacted for when some of it may go, which is not known after a start. spend is told of bytes

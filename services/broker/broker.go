@@ -89,7 +89,7 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Service, error) {
 		ConfigFor:                 keepAll,
 		RecoveryThreads:           v.Int("num.recovery.threads.per.data.dir"),
 		RetentionCheckMs:          v.Long("log.retention.check.interval.ms"),
-		FlushSchedulerMs:          min(v.Long("log.flush.scheduler.interval.ms"), int64(time.Hour/time.Millisecond)),
+		FlushSchedulerMs:          v.Long("log.flush.scheduler.interval.ms"),
 		RecoveryPointCheckpointMs: v.Long("log.flush.offset.checkpoint.interval.ms"),
 		StartOffsetCheckpointMs:   v.Long("log.flush.start.offset.checkpoint.interval.ms"),
 		HighWatermarkCheckpointMs: v.Long("replica.high.watermark.checkpoint.interval.ms"),

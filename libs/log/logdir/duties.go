@@ -21,16 +21,20 @@ func (s *Set) Run(ctx context.Context) error {
 	return nil
 }
 
+// maxTidyMs bounds how late what is due is flushed and removed, whatever log.flush.scheduler.interval.ms is (Kafka's default is never, which has a topic's
+// flush.ms mean nothing).
+const maxTidyMs = 1000
+
 // duty is something to do every so often.
 type duty struct {
 	everyMs int64
 	do      func(nowMs int64)
-	dueMs   int64
+	doneMs  int64
 }
 
 func (s *Set) duties(ctx context.Context) {
 	list := []*duty{
-		{everyMs: s.o.FlushSchedulerMs, do: s.tidy},
+		{everyMs: min(s.o.FlushSchedulerMs, maxTidyMs), do: s.tidy},
 		{everyMs: s.o.HighWatermarkCheckpointMs, do: func(int64) { _ = s.CheckpointHighWatermarks() }},
 		{everyMs: s.o.HighWatermarkCheckpointMs, do: s.probe},
 		{everyMs: s.o.RecoveryPointCheckpointMs, do: s.rest},
@@ -45,7 +49,7 @@ func (s *Set) duties(ctx context.Context) {
 	now := s.o.NowMs()
 	shortest := list[0].everyMs
 	for _, d := range list {
-		d.dueMs = now + d.everyMs
+		d.doneMs = now
 		shortest = min(shortest, d.everyMs)
 	}
 	tick := time.NewTicker(time.Duration(shortest) * time.Millisecond)
@@ -57,9 +61,10 @@ func (s *Set) duties(ctx context.Context) {
 		case <-tick.C:
 		}
 		for _, d := range list {
-			if now := s.o.NowMs(); now >= d.dueMs && ctx.Err() == nil {
+			now := s.o.NowMs()
+			if wasPutBack := now < d.doneMs; (wasPutBack || now-d.doneMs >= d.everyMs) && ctx.Err() == nil {
 				d.do(now)
-				d.dueMs = now + d.everyMs
+				d.doneMs = now
 			}
 		}
 	}

@@ -43,7 +43,7 @@ type Options struct {
 
 	RecoveryThreads           int   // num.recovery.threads.per.data.dir; 0 = number of CPUs
 	RetentionCheckMs          int64 // log.retention.check.interval.ms, 300000
-	FlushSchedulerMs          int64 // log.flush.scheduler.interval.ms: how often flush.ms and due deletions are looked at, 1000
+	FlushSchedulerMs          int64 // log.flush.scheduler.interval.ms: how often flush.ms and due deletions are looked at, 1000 at most
 	RecoveryPointCheckpointMs int64 // log.flush.offset.checkpoint.interval.ms, 60000
 	StartOffsetCheckpointMs   int64 // log.flush.start.offset.checkpoint.interval.ms, 60000
 	HighWatermarkCheckpointMs int64 // replica.high.watermark.checkpoint.interval.ms, 5000

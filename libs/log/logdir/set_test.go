@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -238,7 +239,7 @@ func TestBornAgain(t *testing.T) {
 func TestDeletedFolderStaysForTheDelay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dir := t.TempDir()
-		s := open(t, Options{}, dir)
+		s := open(t, Options{FlushSchedulerMs: math.MaxInt64}, dir) // Kafka's default
 		ctx, stop := context.WithCancel(t.Context())
 		done := make(chan struct{})
 		go func() { s.Run(ctx); close(done) }()
