@@ -114,6 +114,9 @@ func Serve(ctx context.Context, program string, values config.Values, run RunFun
 	logStart(t.Log, program, values)
 	setMemoryPolicy(values, t.Log)
 	raiseFileLimit(t.Log)
+	if err := shortenSlices(); err != nil {
+		t.Log.Info("threads run in slices of the system's length", zap.Error(err))
+	}
 	started := time.AfterFunc(startTime, func() {
 		if err := dropProgramPages(); err != nil {
 			t.Log.Info("pages of the program that only its start needed stay in memory", zap.Error(err))
