@@ -1,6 +1,7 @@
 package quorum
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -64,9 +65,9 @@ func (s *store) apply(snapshot *raftpb.Snapshot) error {
 func hasLog(dir string) bool { return wal.Exist(filepath.Join(dir, "wal")) }
 
 // openDisk recovers the log of cfg.Dir.
-func openDisk(cfg Config, log *zap.Logger) (*disk, error) {
+func openDisk(ctx context.Context, cfg Config, log *zap.Logger) (*disk, error) {
 	d := newDisk(cfg.Dir, log)
-	if err := d.recover(cfg); err != nil {
+	if err := d.recover(ctx, cfg); err != nil {
 		return nil, fmt.Errorf("quorum: recover the log in %s: %w", cfg.Dir, err)
 	}
 	return d, nil
@@ -127,7 +128,7 @@ func bootstrap(cfg Config, founders []uint64, log *zap.Logger) error {
 func owner(cfg Config) []byte { return fmt.Appendf(nil, "node.id=%d", cfg.ID) }
 
 // recover loads the newest snapshot that the WAL knows of and the entries after it.
-func (d *disk) recover(cfg Config) error {
+func (d *disk) recover(ctx context.Context, cfg Config) error {
 	known, err := wal.ValidSnapshotEntries(d.log, d.walDir)
 	if err != nil {
 		return err
@@ -143,7 +144,7 @@ func (d *disk) recover(cfg Config) error {
 		}
 	}
 	meta := snapshot.GetMetadata()
-	state, entries, err := d.openWAL(cfg, &walpb.Snapshot{Index: meta.Index, Term: meta.Term})
+	state, entries, err := d.openWAL(ctx, cfg, &walpb.Snapshot{Index: meta.Index, Term: meta.Term})
 	if err != nil {
 		return err
 	}
@@ -166,20 +167,29 @@ const (
 )
 
 // openLocked is wal.Open that waits for a lock as long as a program's start may hold it.
-func openLocked(log *zap.Logger, dir string, from *walpb.Snapshot) (*wal.WAL, error) {
-	for deadline := time.Now().Add(lockWait); ; time.Sleep(lockPause) {
+func openLocked(ctx context.Context, log *zap.Logger, dir string, from *walpb.Snapshot) (*wal.WAL, error) {
+	deadline := time.Now().Add(lockWait)
+	for {
 		w, err := wal.Open(log, dir, from)
-		if !errors.Is(err, fileutil.ErrLocked) || time.Now().After(deadline) {
+		if !errors.Is(err, fileutil.ErrLocked) {
 			return w, err
+		}
+		if time.Now().After(deadline) {
+			return nil, fmt.Errorf("it is in use by another process, still after %v: %w", lockWait, err)
+		}
+		select {
+		case <-ctx.Done():
+			return nil, errors.Join(ctx.Err(), err)
+		case <-time.After(lockPause):
 		}
 	}
 }
 
 // openWAL reads the WAL from a snapshot on and leaves it open for writing. A record that a crash cut short at the very
 // end was never acknowledged and is removed; any other damage is refused.
-func (d *disk) openWAL(cfg Config, from *walpb.Snapshot) (*raftpb.HardState, []*raftpb.Entry, error) {
+func (d *disk) openWAL(ctx context.Context, cfg Config, from *walpb.Snapshot) (*raftpb.HardState, []*raftpb.Entry, error) {
 	for repaired := false; ; repaired = true {
-		w, err := openLocked(d.log, d.walDir, from)
+		w, err := openLocked(ctx, d.log, d.walDir, from)
 		if err != nil {
 			return nil, nil, err
 		}

@@ -215,7 +215,7 @@ func (q *Quorum) openDisk(ctx context.Context) (err error) {
 			return fmt.Errorf("quorum: begin a log in %s: %w", q.cfg.Dir, err)
 		}
 	}
-	q.disk, err = openDisk(q.cfg, q.log)
+	q.disk, err = openDisk(ctx, q.cfg, q.log)
 	return err
 }
 

@@ -370,8 +370,13 @@ func TestStatusAlone(t *testing.T) {
 func TestOpenRefuses(t *testing.T) {
 	cfg := alone(t.TempDir())
 	v := run(t, cfg)
-	if _, err := Open(t.Context(), cfg, newLedger(), zap.NewNop()); err == nil {
-		t.Error("a directory in use was opened")
+	if _, err := Open(t.Context(), cfg, newLedger(), zap.NewNop()); err == nil || !strings.Contains(err.Error(), "in use by another process") {
+		t.Errorf("a directory in use: %v", err)
+	}
+	ended, end := context.WithCancel(t.Context())
+	end()
+	if _, err := Open(ended, cfg, newLedger(), zap.NewNop()); !errors.Is(err, context.Canceled) {
+		t.Errorf("a directory in use, told to stop: %v", err)
 	}
 	v.stop()
 	other := cfg
