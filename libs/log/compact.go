@@ -535,9 +535,10 @@ func (l *Log) swap(group []*segment, to *segment, truncations, nowMs int64) erro
 	segs := *l.segments.Load()
 	to.linked = true
 	l.setSegments(slices.Concat(segs[:i], []*segment{to}, segs[i+len(group):]))
+	dueMs := nowMs + l.config.Load().FileDeleteDelayMs
 	for _, s := range group {
 		s.stage.Store(int32(replaced))
-		if err := l.throwAwayFiles(s, nowMs, logSuffix, indexSuffix, timeSuffix, txnSuffix); err != nil {
+		if err := l.throwAwayFiles(s, dueMs, logSuffix, indexSuffix, timeSuffix, txnSuffix); err != nil {
 			return l.fail("compact", err)
 		}
 	}

@@ -179,8 +179,12 @@ func setPolicy(c *Config, s string) error {
 	return nil
 }
 
+// longestDelayMs is as good as for ever, and may be added to a time.
+const longestDelayMs = math.MaxInt64 / 2
+
 // resolved is c with its compression worked out, and with segments that are complete in time to be compacted.
 func (c Config) resolved() (*Config, error) {
+	c.FileDeleteDelayMs = min(c.FileDeleteDelayMs, longestDelayMs)
 	if c.Compact && c.MaxCompactionLagMs > 0 {
 		c.SegmentMs = min(c.SegmentMs, c.MaxCompactionLagMs)
 	}

@@ -19,7 +19,12 @@ func (l *Log) FlushRolled() error { return l.flush(func() int64 { return l.activ
 
 // FlushIfOlder flushes when the last flush is flush.ms or longer ago.
 func (l *Log) FlushIfOlder(nowMs int64) error {
-	if l.flushed.Load() >= l.end.Load() || nowMs-l.lastFlushMs.Load() < l.config.Load().FlushMs {
+	lastMs := l.lastFlushMs.Load()
+	if nowMs < lastMs { // the clock was put back: flush.ms counts anew
+		lastMs = nowMs
+		l.lastFlushMs.Store(nowMs)
+	}
+	if l.flushed.Load() >= l.end.Load() || nowMs-lastMs < l.config.Load().FlushMs {
 		return nil
 	}
 	l.lastFlushMs.Store(nowMs)

@@ -71,7 +71,7 @@ func (l *Log) load(o Options) error {
 		// The files are older than the checkpoint, or some are gone. Nothing of what is left may be read.
 		l.logger.Warn("removing all segments, which end below the log start offset", zap.String("dir", l.dir),
 			zap.Int64("end", end), zap.Int64("start", o.LogStartOffset))
-		if err := l.discard(segs, o.NowMs); err != nil {
+		if err := l.discard(segs); err != nil {
 			return err
 		}
 		segs, l.producers = nil, producers{}

@@ -16,8 +16,11 @@ import (
 // trash is a file that waits to be unlinked.
 type trash struct {
 	path  string
-	dueMs int64
+	dueMs int64 // notYetDue: the next Purge says when
 }
+
+// notYetDue has file.delete.delay.ms count from the next Purge on, where the time is not known.
+const notYetDue = math.MaxInt64
 
 // Retain removes the segments that retention.ms, retention.bytes or the log start offset no longer need. Their files are
 // renamed to .deleted and unlinked by Purge after file.delete.delay.ms. With cleanup.policy=compact alone only the log
@@ -48,8 +51,9 @@ func (l *Log) Retain(nowMs int64) (removedSegments int, err error) {
 	// The start moves before the segments go, so that a reader finds them or is out of range.
 	l.raiseStart(segs[n].base)
 	l.setSegments(slices.Clone(segs[n:]))
+	dueMs := nowMs + l.config.Load().FileDeleteDelayMs
 	for _, s := range segs[:n] {
-		if err := l.throwAway(s, nowMs); err != nil {
+		if err := l.throwAway(s, dueMs); err != nil {
 			return 0, l.fail("retention", err)
 		}
 	}
@@ -130,17 +134,16 @@ func (s *segment) largestMs() (int64, error) {
 }
 
 // throwAway renames the files of a segment that is no longer among the log's, and its producer snapshot, to .deleted.
-func (l *Log) throwAway(s *segment, nowMs int64) error {
+func (l *Log) throwAway(s *segment, dueMs int64) error {
 	if i, ok := slices.BinarySearch(l.snapshots, s.base); ok {
 		l.snapshots = slices.Delete(l.snapshots, i, i+1)
 	}
 	s.stage.Store(int32(deleted)) // a reader that opens it from here on looks for the new name
-	return l.throwAwayFiles(s, nowMs, logSuffix, indexSuffix, timeSuffix, txnSuffix, snapshotSuffix)
+	return l.throwAwayFiles(s, dueMs, logSuffix, indexSuffix, timeSuffix, txnSuffix, snapshotSuffix)
 }
 
 // throwAwayFiles renames files of a segment that is no longer among the log's. Readers keep those they hold open.
-func (l *Log) throwAwayFiles(s *segment, nowMs int64, suffixes ...string) error {
-	due := nowMs + l.config.Load().FileDeleteDelayMs
+func (l *Log) throwAwayFiles(s *segment, dueMs int64, suffixes ...string) error {
 	// The .log goes first: index files without one are swept up at the next start.
 	for _, suffix := range suffixes {
 		path := filepath.Join(l.dir, fileName(s.base, suffix))
@@ -151,7 +154,7 @@ func (l *Log) throwAwayFiles(s *segment, nowMs int64, suffixes ...string) error 
 		if err != nil {
 			return err
 		}
-		l.trash = append(l.trash, trash{path + deletedSuffix, due})
+		l.trash = append(l.trash, trash{path + deletedSuffix, dueMs})
 	}
 	s.drop()
 	return nil
@@ -176,7 +179,9 @@ func (l *Log) dueTrash(nowMs int64) []string {
 	}
 	var due []string
 	kept := l.trash[:0]
+	latestMs := nowMs + l.config.Load().FileDeleteDelayMs
 	for _, t := range l.trash {
+		t.dueMs = min(t.dueMs, latestMs) // also where the clock was put back since
 		if t.dueMs > nowMs {
 			kept = append(kept, t)
 		} else {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -120,6 +121,65 @@ func TestDeletedFilesStayForTheDelay(t *testing.T) {
 	for _, e := range entries {
 		if strings.HasPrefix(e.Name(), "00000000000000000000.") {
 			t.Errorf("%s is left", e.Name())
+		}
+	}
+}
+
+// TestDeletedFilesStayWhateverTheClockSays wants the delay from what tells no time, with a clock that is put back, and for ever.
+func TestDeletedFilesStayWhateverTheClockSays(t *testing.T) {
+	const later = nowMs + 3600_000
+	for _, c := range []struct {
+		name    string
+		delayMs int64
+		do      func(l *Log) error
+		looks   []int64 // when Purge looks and may remove nothing
+		goneMs  int64   // when it removes all; 0 for never
+	}{
+		{"truncated", 1000, func(l *Log) error { return l.TruncateTo(2) }, []int64{later, later + 999}, later + 1000},
+		{"emptied", 1000, func(l *Log) error { return l.TruncateFullyAndStartAt(50) }, []int64{later, later + 999}, later + 1000},
+		{"put back", 1000, func(l *Log) error { return second(l.Retain(later)) }, []int64{later, nowMs, nowMs + 999}, nowMs + 1000},
+		{"for ever", math.MaxInt64, func(l *Log) error { return second(l.Retain(later)) }, []int64{later, later + 1<<50}, 0},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			l := openNew(t, func(o *Options) {
+				o.Config.SegmentBytes, o.Config.RetentionMs, o.Config.FileDeleteDelayMs = 200, 1000, c.delayMs
+			})
+			for range 6 {
+				mustAppend(t, l, batchOf(t, 1, nowMs))
+			}
+			l.SetHighWatermark(l.EndOffset())
+			if err := c.do(l); err != nil {
+				t.Fatal(err)
+			}
+			left := func(nowMs int64) int {
+				if err := l.Purge(nowMs); err != nil {
+					t.Fatal(err)
+				}
+				paths, err := filepath.Glob(filepath.Join(l.Dir(), "*"+deletedSuffix))
+				if err != nil {
+					t.Fatal(err)
+				}
+				return len(paths)
+			}
+			for _, ms := range c.looks {
+				if left(ms) == 0 {
+					t.Errorf("removed too soon, by %d", ms)
+				}
+			}
+			if n := left(c.goneMs); c.goneMs > 0 && n > 0 {
+				t.Errorf("%d files are left", n)
+			}
+		})
+	}
+}
+
+// TestFlushMsWithAClockPutBack wants flush.ms kept from when the clock was put back on, and no flush because of that alone.
+func TestFlushMsWithAClockPutBack(t *testing.T) {
+	l := openNew(t, func(o *Options) { o.Config.FlushMs, o.NowMs = 1000, nowMs+3600_000 })
+	mustAppend(t, l, batchOf(t, 1, nowMs))
+	for _, c := range []struct{ ms, want int64 }{{nowMs, 0}, {nowMs + 999, 0}, {nowMs + 1000, 1}} {
+		if err := l.FlushIfOlder(c.ms); err != nil || l.flushed.Load() != c.want {
+			t.Errorf("at %d: %v, flushed to %d, want %d", c.ms, err, l.flushed.Load(), c.want)
 		}
 	}
 }

@@ -42,7 +42,7 @@ func (l *Log) TruncateTo(offset int64) error {
 	}
 	l.lowerBounds(offset)
 	l.setSegments(segs[:keep:keep])
-	if err := l.discard(segs[keep:], l.lastMs); err != nil {
+	if err := l.discard(segs[keep:]); err != nil {
 		return l.fail("truncate", err)
 	}
 	if err := s.truncate(offset, size); err != nil {
@@ -183,7 +183,7 @@ func (l *Log) restartAt(base, start, nowMs int64) error {
 	s.times.forget()
 	l.lowerBounds(min(base, l.end.Load()))
 	l.setSegments([]*segment{s})
-	if err := l.discard(old, nowMs); err != nil {
+	if err := l.discard(old); err != nil {
 		return l.fail("truncate", err)
 	}
 	if err := s.create(l.config.Load()); err != nil {
@@ -212,9 +212,9 @@ func (l *Log) restartAt(base, start, nowMs int64) error {
 
 // discard takes segments out of use, the newest first, and makes sure that they stay away after a crash: records of the
 // same offsets may follow in other files.
-func (l *Log) discard(segs []*segment, nowMs int64) error {
+func (l *Log) discard(segs []*segment) error {
 	for _, s := range slices.Backward(segs) {
-		if err := l.throwAway(s, nowMs); err != nil {
+		if err := l.throwAway(s, notYetDue); err != nil {
 			return err
 		}
 	}
