@@ -17,18 +17,18 @@ func (l *Log) Flush() error { return l.flush(func() int64 { return l.end.Load() 
 // FlushRolled writes the segments that take no more records to the disk, as is due after OnRoll.
 func (l *Log) FlushRolled() error { return l.flush(func() int64 { return l.active().base }) }
 
-// FlushIfOlder flushes when the last flush is flush.ms or longer ago.
-func (l *Log) FlushIfOlder(nowMs int64) error {
+// FlushDue tells whether there is something to flush and that was due last flush.ms or longer ago.
+func (l *Log) FlushDue(nowMs int64) bool {
 	lastMs := l.lastFlushMs.Load()
 	if nowMs < lastMs { // the clock was put back: flush.ms counts anew
 		lastMs = nowMs
 		l.lastFlushMs.Store(nowMs)
 	}
 	if l.flushed.Load() >= l.end.Load() || nowMs-lastMs < l.config.Load().FlushMs {
-		return nil
+		return false
 	}
 	l.lastFlushMs.Store(nowMs)
-	return l.Flush()
+	return l.Err() == nil
 }
 
 // flushIfDue flushes when flush.messages records up to end are not on the disk. Appends that wait here while a flush is

@@ -177,9 +177,12 @@ func TestDeletedFilesStayWhateverTheClockSays(t *testing.T) {
 func TestFlushMsWithAClockPutBack(t *testing.T) {
 	l := openNew(t, func(o *Options) { o.Config.FlushMs, o.NowMs = 1000, nowMs+3600_000 })
 	mustAppend(t, l, batchOf(t, 1, nowMs))
-	for _, c := range []struct{ ms, want int64 }{{nowMs, 0}, {nowMs + 999, 0}, {nowMs + 1000, 1}} {
-		if err := l.FlushIfOlder(c.ms); err != nil || l.flushed.Load() != c.want {
-			t.Errorf("at %d: %v, flushed to %d, want %d", c.ms, err, l.flushed.Load(), c.want)
+	for _, c := range []struct {
+		ms   int64
+		want bool
+	}{{nowMs, false}, {nowMs + 999, false}, {nowMs + 1000, true}, {nowMs + 1001, false}} {
+		if got := l.FlushDue(c.ms); got != c.want {
+			t.Errorf("at %d: due is %v", c.ms, got)
 		}
 	}
 }

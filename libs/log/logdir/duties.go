@@ -3,6 +3,8 @@ package logdir
 import (
 	"context"
 	"errors"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -72,11 +74,16 @@ func (s *Set) duties(ctx context.Context) {
 	}
 }
 
-// tidy does what is due now: flushes by flush.ms and removes what was deleted long enough ago. Failures take the directory
-// offline by themselves.
+// tidy does what is due now: has the flushers flush by flush.ms, which would hold up the other duties, and removes what was deleted long enough ago. Failures take
+// the directory offline by themselves.
 func (s *Set) tidy(nowMs int64) {
-	for l := range s.All() {
-		_ = l.FlushIfOlder(nowMs)
+	s.mu.RLock()
+	logs := slices.AppendSeq(make([]placed, 0, len(s.logs)), maps.Values(s.logs))
+	s.mu.RUnlock()
+	for _, l := range logs {
+		if l.FlushDue(nowMs) {
+			l.dir.enqueue(l.Log, flushAll)
+		}
 		_ = l.Purge(nowMs)
 	}
 	for _, d := range s.online() {

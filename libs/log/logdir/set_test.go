@@ -17,6 +17,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 
 	"github.com/cauce-stream/cauce/libs/log"
+	"github.com/cauce-stream/cauce/libs/log/internal/disk"
 	"github.com/cauce-stream/cauce/libs/record"
 )
 
@@ -360,6 +361,43 @@ func TestDutiesAreDoneAtEachTick(t *testing.T) {
 			if got, want := l.RecoveryPoint(), l.EndOffset()-1; got != want {
 				t.Errorf("recovery point %d a second after an append, want %d", got, want)
 			}
+		}
+		stop()
+		<-done
+	})
+}
+
+// TestFlushHoldsUpNoOtherDuty has the disk keep a flush by flush.ms waiting, and wants the high watermarks written down meanwhile.
+func TestFlushHoldsUpNoOtherDuty(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dir, ready := t.TempDir(), make(chan struct{})
+		s := open(t, Options{FS: &disk.FS{Hook: func(op disk.Op) error {
+			if op.Kind == disk.Sync && strings.HasSuffix(op.File.Name(), ".log") {
+				<-ready
+			}
+			return nil
+		}}}, dir)
+		ctx, stop := context.WithCancel(t.Context())
+		done := make(chan struct{})
+		go func() { s.Run(ctx); close(done) }()
+		c := log.DefaultConfig()
+		c.FlushMs = 1000
+		l, err := s.Create("t", 0, log.TopicID{}, c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		appendN(t, l, 5)
+		time.Sleep(3 * time.Second)
+		l.SetHighWatermark(5)
+		time.Sleep(5 * time.Second)
+		synctest.Wait()
+		if raw, _ := os.ReadFile(filepath.Join(dir, highWatermarkFile)); string(raw) != "0\n1\nt 0 5\n" || l.RecoveryPoint() != 0 {
+			t.Errorf("recovery point %d, high watermarks %q", l.RecoveryPoint(), raw)
+		}
+		close(ready)
+		synctest.Wait()
+		if got := l.RecoveryPoint(); got != 4 {
+			t.Errorf("recovery point %d after the flush", got)
 		}
 		stop()
 		<-done
