@@ -185,13 +185,26 @@ func TestNullAndDefault(t *testing.T) {
 	}
 }
 
-func TestDurationMsIsCapped(t *testing.T) {
-	v, err := FromMap(testSchema, map[string]string{"log.retention.ms": "9223372036854775807"})
+func TestDurationsAreCapped(t *testing.T) {
+	for text, longest := range map[string]time.Duration{"9223372036854775807": 1, "-9223372036854775808": -1} {
+		v, err := FromMap(testSchema, map[string]string{"log.retention.ms": text})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for unit, got := range map[string]time.Duration{
+			"milliseconds": v.DurationMs("log.retention.ms"), "minutes": v.Duration("log.retention.ms", time.Minute), "hours": v.Duration("log.retention.ms", time.Hour),
+		} {
+			if got*longest < 200*365*24*time.Hour {
+				t.Errorf("%s %s are %v", text, unit, got)
+			}
+		}
+	}
+	v, err := FromMap(testSchema, map[string]string{"log.retention.hours": "2147483647"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := v.DurationMs("log.retention.ms"); got < 200*365*24*time.Hour {
-		t.Errorf("the greatest long is %v", got)
+	if got := v.Duration("log.retention.hours", time.Minute); got < 200*365*24*time.Hour {
+		t.Errorf("the greatest int of minutes is %v", got)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"iter"
 	"maps"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -133,10 +134,14 @@ func (v Values) Int(name string) int { return int(v.integer(name, Int, Short)) }
 func (v Values) Long(name string) int64 { return v.integer(name, Long, Int, Short) }
 
 // DurationMs returns the value of a long or int key that counts milliseconds.
-// Kafka's "for ever" (-1, the greatest long) is capped at the greatest Duration.
-func (v Values) DurationMs(name string) time.Duration {
-	const most = int64(1<<63-1) / int64(time.Millisecond)
-	return time.Duration(min(v.Long(name), most)) * time.Millisecond
+func (v Values) DurationMs(name string) time.Duration { return v.Duration(name, time.Millisecond) }
+
+// Duration returns the value of a long or int key that counts units. What a Duration cannot hold, such as Kafka's "for ever"
+// (the greatest long), is capped at what it can, some 292 years, so that there is room for it between now and the end of
+// a count of milliseconds.
+func (v Values) Duration(name string, unit time.Duration) time.Duration {
+	most := math.MaxInt64 / int64(unit)
+	return time.Duration(min(max(v.Long(name), -most), most)) * unit
 }
 
 // Double returns the value of a double key.

@@ -3,6 +3,7 @@ package controller
 import (
 	"fmt"
 	"math"
+	"time"
 
 	"go.uber.org/zap"
 
@@ -29,10 +30,10 @@ const (
 
 func (r *reign) newChores() []*chore {
 	static, now := r.s.cfg.Static, r.s.nowMs()
-	elect := &chore{name: "electing leaders uncleanly", everyMs: static.Long("unclean.leader.election.interval.ms"), decide: cluster.ElectUnclean}
+	elect := &chore{name: "electing leaders uncleanly", everyMs: static.DurationMs("unclean.leader.election.interval.ms").Milliseconds(), decide: cluster.ElectUnclean}
 	chores := []*chore{elect}
 	if static.Bool("auto.leader.rebalance.enable") {
-		everyMs := 1000 * static.Long("leader.imbalance.check.interval.seconds")
+		everyMs := static.Duration("leader.imbalance.check.interval.seconds", time.Second).Milliseconds()
 		chores = append(chores, &chore{name: "balancing leaders", everyMs: everyMs, decide: cluster.BalanceLeaders})
 	}
 	for _, c := range chores {

@@ -103,3 +103,18 @@ func TestLeadersAreElectedUnasked(t *testing.T) {
 		controller.stop()
 	})
 }
+
+// TestChoresThatAreNeverDue has intervals as long as their keys allow: what is due then is due in centuries, and not at once and without end.
+func TestChoresThatAreNeverDue(t *testing.T) {
+	w := newWorld(t, map[string]string{"leader.imbalance.check.interval.seconds": "9223372036854775807", "unclean.leader.election.interval.ms": "9223372036854775807"})
+	s, err := New(Config{ID: 100, Dir: w.dir, Static: w.static}, Deps{Bus: w.connect("controller")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &reign{s: s}
+	for _, c := range r.newChores() {
+		if in := time.Duration(c.dueMs-s.nowMs()) * time.Millisecond; in < 200*365*24*time.Hour || c.everyMs < 200*365*24*3600_000 {
+			t.Errorf("%s: due in %v, every %d ms", c.name, in, c.everyMs)
+		}
+	}
+}

@@ -18,7 +18,7 @@ type Retention struct {
 // whether the group has no offsets any more, all whether there was room to delete what was to be deleted.
 func (s *Store) Expire(o *op.Op, group string, r Retention, subscribed func(topic string) bool) (none, all bool) {
 	if r.Expires {
-		kept := time.Duration(o.Settings.Broker.Int("offsets.retention.minutes")) * time.Minute
+		kept := o.Settings.Broker.Duration("offsets.retention.minutes", time.Minute)
 		for _, at := range s.committed[group].ordered() {
 			if subscribed(at.topic) || s.unstable(group, at) || !s.committed[group][at].expired(o.Now.UnixMilli(), kept, r) {
 				continue
