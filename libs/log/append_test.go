@@ -278,6 +278,7 @@ func TestRoll(t *testing.T) {
 		"not when time goes back":     {func(c *Config) { c.SegmentMs = 100 }, []int64{0, -5000, 50, -1000}, []int64{0}},
 		"by a full offset index":      {func(c *Config) { c.SegmentIndexBytes, c.IndexIntervalBytes = 40, 0 }, []int64{0, 0, 0, 0, 0, 0, 0, 0}, []int64{0, 6}},
 		"by a full time index":        {func(c *Config) { c.SegmentIndexBytes, c.IndexIntervalBytes = 40, 0 }, []int64{0, 1, 2, 3, 4, 5}, []int64{0, 3}},
+		"by the smallest indexes":     {func(c *Config) { c.SegmentIndexBytes, c.IndexIntervalBytes = 4, 0 }, []int64{0, 0, 1, 1}, []int64{0, 2}},
 		"jitter rolls at most sooner": {func(c *Config) { c.SegmentMs, c.SegmentJitterMs = 100, 100 }, []int64{0, 101}, []int64{0, 1}},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -21,7 +21,7 @@ type Config struct {
 	SegmentIndexBytes  int   // segment.index.bytes
 	IndexIntervalBytes int   // index.interval.bytes
 	RetentionMs        int64 // retention.ms, -1 keeps for ever
-	RetentionBytes     int64 // retention.bytes, -1 is unlimited
+	RetentionBytes     int64 // retention.bytes, below 0 is unlimited
 	FileDeleteDelayMs  int64 // file.delete.delay.ms
 	MaxMessageBytes    int   // max.message.bytes, for one batch as it is sent and as it is stored
 	// MaxDecompressedMessageBytes is max.decompressed.message.bytes, for one record of a compressed batch.
@@ -73,10 +73,10 @@ var setters = map[string]func(*Config, string) error{
 	"segment.bytes":                   integer(1, math.MaxInt32, func(c *Config) *int { return &c.SegmentBytes }),
 	"segment.ms":                      integer(1, math.MaxInt64, func(c *Config) *int64 { return &c.SegmentMs }),
 	"segment.jitter.ms":               integer(0, math.MaxInt64, func(c *Config) *int64 { return &c.SegmentJitterMs }),
-	"segment.index.bytes":             integer(24, math.MaxInt32, func(c *Config) *int { return &c.SegmentIndexBytes }),
+	"segment.index.bytes":             integer(4, math.MaxInt32, func(c *Config) *int { return &c.SegmentIndexBytes }),
 	"index.interval.bytes":            integer(0, math.MaxInt32, func(c *Config) *int { return &c.IndexIntervalBytes }),
 	"retention.ms":                    integer(-1, math.MaxInt64, func(c *Config) *int64 { return &c.RetentionMs }),
-	"retention.bytes":                 integer(-1, math.MaxInt64, func(c *Config) *int64 { return &c.RetentionBytes }),
+	"retention.bytes":                 integer(math.MinInt64, math.MaxInt64, func(c *Config) *int64 { return &c.RetentionBytes }),
 	"file.delete.delay.ms":            integer(0, math.MaxInt64, func(c *Config) *int64 { return &c.FileDeleteDelayMs }),
 	"max.decompressed.message.bytes":  integer(1, math.MaxInt32, func(c *Config) *int { return &c.MaxDecompressedMessageBytes }),
 	"max.message.bytes":               integer(0, math.MaxInt32, func(c *Config) *int { return &c.MaxMessageBytes }),
@@ -182,9 +182,14 @@ func setPolicy(c *Config, s string) error {
 // longestDelayMs is as good as for ever, and may be added to a time.
 const longestDelayMs = math.MaxInt64 / 2
 
-// resolved is c with its compression worked out, and with segments that are complete in time to be compacted.
+// leastIndexBytes holds an entry of each index, and that of the time index which a roll adds.
+const leastIndexBytes = 24
+
+// resolved is c with its compression worked out, with segments that are complete in time to be compacted, and with what has no meaning brought to
+// the nearest that has.
 func (c Config) resolved() (*Config, error) {
 	c.FileDeleteDelayMs = min(c.FileDeleteDelayMs, longestDelayMs)
+	c.SegmentIndexBytes = max(c.SegmentIndexBytes, leastIndexBytes)
 	if c.Compact && c.MaxCompactionLagMs > 0 {
 		c.SegmentMs = min(c.SegmentMs, c.MaxCompactionLagMs)
 	}

@@ -161,7 +161,7 @@ func (s *Service) moveThreads() int {
 	return len(s.cfg.LogDirs)
 }
 
-// keepAll is the config of logs until the metadata tells theirs: nothing is removed by a default that may not be the topic's.
+// keepAll is the config of logs whose own is not known, as until the metadata tells it: nothing is removed by a default that may not be the topic's.
 func keepAll(string) log.Config {
 	c := log.DefaultConfig()
 	c.RetentionMs, c.RetentionBytes, c.Delete, c.Compact = -1, -1, false, false
@@ -293,9 +293,9 @@ func (s *Service) topicConfig(im *metadata.Image, topic string) partition.Config
 	}
 	config, err := log.ParseConfig(values)
 	if err != nil {
-		// The controller validates configs before it stores them, so this is a fault of ours: the defaults keep the topic served.
-		s.log.Error("topic config is malformed; its logs use the defaults", zap.String("topic", topic), zap.Error(err))
-		config = log.DefaultConfig()
+		// The controller validates configs before it stores them, so this is a fault of ours: the topic is served, and nothing of it removed.
+		s.log.Error("topic config is malformed; its logs use the defaults and keep everything", zap.String("topic", topic), zap.Error(err))
+		config = keepAll(topic)
 	}
 	minISR, err := strconv.Atoi(values["min.insync.replicas"])
 	if err != nil {

@@ -16,7 +16,7 @@ var logKeys = []config.Key{
 		Doc: "Milliseconds after the start of a node before its periodic duties begin."},
 	{Name: "log.retention.check.interval.ms", Type: config.Long, Default: "300000", Valid: config.AtLeast(1),
 		Doc: "Milliseconds between two looks for segments that are due for deletion."},
-	{Name: "log.flush.scheduler.interval.ms", Type: config.Long, Default: "9223372036854775807",
+	{Name: "log.flush.scheduler.interval.ms", Type: config.Long, Default: "9223372036854775807", Valid: config.AtLeast(0),
 		Doc: "Milliseconds between two looks for logs that are due for a flush; there is one a second at least, so that flush.ms is kept."},
 	{Name: "log.flush.offset.checkpoint.interval.ms", Type: config.Int, Default: "60000", Valid: config.AtLeast(0),
 		Doc: "Milliseconds between two writes of the recovery points."},

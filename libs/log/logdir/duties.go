@@ -27,6 +27,9 @@ func (s *Set) Run(ctx context.Context) error {
 // flush.ms mean nothing).
 const maxTidyMs = 1000
 
+// maxProbeMs bounds how late a directory that nobody writes to is found to have failed.
+const maxProbeMs = 5000
+
 // duty is something to do every so often.
 type duty struct {
 	everyMs int64
@@ -38,7 +41,7 @@ func (s *Set) duties(ctx context.Context) {
 	list := []*duty{
 		{everyMs: min(s.o.FlushSchedulerMs, maxTidyMs), do: s.tidy},
 		{everyMs: s.o.HighWatermarkCheckpointMs, do: func(int64) { _ = s.CheckpointHighWatermarks() }},
-		{everyMs: s.o.HighWatermarkCheckpointMs, do: s.probe},
+		{everyMs: min(s.o.HighWatermarkCheckpointMs, maxProbeMs), do: s.probe},
 		{everyMs: s.o.RecoveryPointCheckpointMs, do: s.rest},
 		{everyMs: s.o.StartOffsetCheckpointMs, do: func(int64) { _ = s.CheckpointStartOffsets() }},
 		{everyMs: s.o.RetentionCheckMs, do: s.Retain},

@@ -3,6 +3,7 @@ package logdir
 import (
 	"context"
 	"errors"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -178,6 +179,36 @@ func TestDirectoryVanishes(t *testing.T) {
 		synctest.Wait()
 		if told != 1 || s.Failed() != 1 || s.Describe()[1].Err == nil {
 			t.Errorf("told %d times, %d offline", told, s.Failed())
+		}
+		stop()
+		<-done
+	})
+}
+
+// TestVanishedDirectoryIsNoticed has a directory go that nobody writes to, while every duty has the longest interval there is.
+func TestVanishedDirectoryIsNoticed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		gone, whole := filepath.Join(t.TempDir(), "d"), t.TempDir()
+		failed := make(chan string, 1)
+		s := open(t, Options{
+			RetentionCheckMs: math.MaxInt64, FlushSchedulerMs: math.MaxInt64, RecoveryPointCheckpointMs: math.MaxInt64, StartOffsetCheckpointMs: math.MaxInt64,
+			HighWatermarkCheckpointMs: math.MaxInt64, ProducerExpirationCheckMs: math.MaxInt64, OnFailure: func(dir string, _ error) { failed <- dir },
+		}, gone, whole)
+		ctx, stop := context.WithCancel(t.Context())
+		done := make(chan struct{})
+		go func() { s.Run(ctx); close(done) }()
+		if err := os.RemoveAll(gone); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(6 * time.Second)
+		synctest.Wait()
+		select {
+		case dir := <-failed:
+			if dir != gone {
+				t.Errorf("%s has failed", dir)
+			}
+		default:
+			t.Error("nothing has been noticed")
 		}
 		stop()
 		<-done
