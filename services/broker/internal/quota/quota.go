@@ -20,10 +20,17 @@ type Quota struct {
 	newest   int64   // window number
 }
 
+// maxWindows bounds what a quota keeps, and looks at each time it is asked.
+const maxWindows = 1000
+
 // New makes a quota without a limit that looks back on as many windows as that, of so many milliseconds each. Kafka's
-// replication quotas have 11 windows of a second.
+// replication quotas have 11 windows of a second. In place of more than 1000 windows there are longer ones.
 func New(windows int, windowMs int64) *Quota {
-	return &Quota{limit: Unlimited, windowMs: max(windowMs, 1), taken: make([]int64, max(windows, 1))}
+	windows, windowMs = max(windows, 1), max(windowMs, 1)
+	if longer := (windows + maxWindows - 1) / maxWindows; longer > 1 {
+		windows, windowMs = (windows+longer-1)/longer, windowMs*int64(longer)
+	}
+	return &Quota{limit: Unlimited, windowMs: windowMs, taken: make([]int64, windows)}
 }
 
 // SetLimit changes the limit, in bytes per second.
@@ -62,8 +69,8 @@ func (q *Quota) rate(nowMs int64) float64 {
 	for _, n := range q.taken {
 		sum += n
 	}
-	elapsedMs := int64(len(q.taken)-1)*q.windowMs + nowMs%q.windowMs + 1
-	return float64(sum) * 1000 / float64(elapsedMs)
+	elapsedMs := float64(len(q.taken)-1)*float64(q.windowMs) + float64(nowMs%q.windowMs+1)
+	return float64(sum) * 1000 / elapsedMs
 }
 
 // advance forgets the windows that are too old. mu is held.

@@ -1,6 +1,7 @@
 package quota
 
 import (
+	"math"
 	"math/rand/v2"
 	"testing"
 )
@@ -52,5 +53,21 @@ func TestTheLimitHoldsInTheLongRun(t *testing.T) {
 		if rate := float64(taken) / seconds; rate > 1.15*want || rate < 0.85*want {
 			t.Errorf("sizes up to %d: %f bytes per second, want about %f", size, rate, want)
 		}
+	}
+}
+
+// TestTheLongestMemory has as many and as long windows as Kafka's keys allow.
+func TestTheLongestMemory(t *testing.T) {
+	q := New(math.MaxInt32, 1000*math.MaxInt32)
+	q.SetLimit(1)
+	now := int64(1_700_000_000_000)
+	if q.Record(1<<40, now); q.Rate(now) <= 0 || q.Exceeded(now) {
+		t.Errorf("rate %g", q.Rate(now))
+	}
+	if n := len(q.taken); n > maxWindows {
+		t.Errorf("%d windows", n)
+	}
+	if q = New(2500, 1000); q.windowMs*int64(len(q.taken)) < 2500_000 {
+		t.Errorf("%d windows of %d ms", len(q.taken), q.windowMs)
 	}
 }
