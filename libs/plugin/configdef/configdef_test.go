@@ -127,6 +127,18 @@ func TestTypedValues(t *testing.T) {
 	}
 }
 
+func TestMillisAreCapped(t *testing.T) {
+	for given, sign := range map[string]time.Duration{"9223372036854775807": 1, "-9223372036854775808": -1} {
+		v, err := definition().Parse(map[string]string{"file": "f", "linger.ms": given})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := v.Millis("linger.ms"); got*sign < 200*365*24*time.Hour {
+			t.Errorf("%s milliseconds are %v", given, got)
+		}
+	}
+}
+
 func TestFindings(t *testing.T) {
 	before := definition().Validate(map[string]string{"file": "f", "mode": "wrong"})
 	after := Add(before, []Finding{

@@ -3,6 +3,7 @@ package configdef
 import (
 	"errors"
 	"fmt"
+	"math"
 	"time"
 )
 
@@ -83,7 +84,9 @@ func (v Values) Float(name string) float64 { return get[float64](v, name, Double
 // List returns the elements of a key of type List; nil for null.
 func (v Values) List(name string) []string { return get[[]string](v, name, List) }
 
-// Millis returns the value of a key of type Short, Int or Long that counts milliseconds.
+// Millis returns the value of a key of type Short, Int or Long that counts milliseconds. What a Duration cannot hold, such as the
+// greatest Long, is capped at what it can, some 292 years.
 func (v Values) Millis(name string) time.Duration {
-	return time.Duration(v.Int(name)) * time.Millisecond
+	const most = math.MaxInt64 / int64(time.Millisecond)
+	return time.Duration(min(max(v.Int(name), -most), most)) * time.Millisecond
 }

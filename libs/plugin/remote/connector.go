@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"time"
 
 	"go.opentelemetry.io/otel/propagation"
@@ -287,4 +288,7 @@ func decodePartitions(list []*pluginpb.TopicPartition) []plugin.TopicPartition {
 	return partitions
 }
 
-func millis(ms int64) time.Duration { return time.Duration(ms) * time.Millisecond }
+// millis is so many milliseconds, or the most that a Duration holds.
+func millis(ms int64) time.Duration {
+	return time.Duration(min(ms, math.MaxInt64/int64(time.Millisecond))) * time.Millisecond
+}

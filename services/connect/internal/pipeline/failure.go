@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"runtime/debug"
 	"sync/atomic"
 	"time"
@@ -244,7 +245,7 @@ func (p *Pipeline) pause(ctx context.Context, tries int, begun time.Time) bool {
 	if left <= 0 && !forever {
 		return false
 	}
-	delay := p.policy.maxDelay + 1
+	delay := time.Duration(math.MaxInt64)
 	if shift := tries - 1; shift < 32 {
 		delay = minDelay << shift
 	}

@@ -270,6 +270,7 @@ func TestRetries(t *testing.T) {
 		{"no pause", "-1", "0", 2, ms(0, 0), true, "failures 2 errors 0 skipped 0 retries 2 logged 0 last 0"},
 		{"until the deadline", "1000", "60000", -1, ms(300, 600, 100), false, "failures 4 errors 1 skipped 0 retries 3 logged 0 last 1001000"},
 		{"many times", "-1", "10", 100, nil, true, "failures 100 errors 0 skipped 0 retries 100 logged 0 last 0"},
+		{"as long as can be", "9223372036854775807", "9223372036854775807", 33, nil, true, "failures 33 errors 0 skipped 0 retries 33 logged 0 last 0"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			f := newFixture(t, "errors.retry.timeout", test.timeout, "errors.retry.delay.max.ms", test.delay)
@@ -280,6 +281,9 @@ func TestRetries(t *testing.T) {
 			}
 			for i := range f.waits { // the random pauses are one nanosecond below the cap
 				f.waits[i] = f.waits[i].Round(time.Microsecond)
+			}
+			if len(f.waits) > 0 && slices.Min(f.waits) < 0 {
+				t.Errorf("waited %v", f.waits)
 			}
 			if test.waits != nil && !slices.Equal(f.waits, test.waits) {
 				t.Errorf("waited %v", f.waits)

@@ -78,8 +78,8 @@ func New(c Config, d Deps) (*Task, error) {
 	if d.Metrics == nil {
 		d.Metrics = &Metrics{}
 	}
-	t := &Task{config: c, deps: d, signals: newSignals(), flushInterval: time.Duration(c.Worker.Long("offset.flush.interval.ms")) * time.Millisecond,
-		flushTimeout: time.Duration(c.Worker.Long("offset.flush.timeout.ms")) * time.Millisecond}
+	t := &Task{config: c, deps: d, signals: newSignals(), flushInterval: c.Worker.DurationMs("offset.flush.interval.ms"),
+		flushTimeout: c.Worker.DurationMs("offset.flush.timeout.ms")}
 	t.deps.Log = d.Log.With(zap.String("connector", c.Connector), zap.Int("task", c.Number))
 	var faults [4]error
 	t.subscription, faults[0] = newSubscription(c.Properties)

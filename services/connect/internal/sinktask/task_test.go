@@ -73,6 +73,19 @@ func TestPeriodicCommit(t *testing.T) {
 }
 
 // What is given up is not committed.
+// A worker whose offsets are flushed for ever seldom does not flush them all the time.
+func TestTheLongestFlushInterval(t *testing.T) {
+	f := newFixture(t, 1)
+	f.worker["offset.flush.interval.ms"], f.worker["offset.flush.timeout.ms"] = "9223372036854775807", "9223372036854775807"
+	task, err := New(f.config(), f.deps())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if longest := 200 * 365 * 24 * time.Hour; task.flushInterval < longest || task.flushTimeout < longest {
+		t.Errorf("flushes every %v, for %v at most", task.flushInterval, task.flushTimeout)
+	}
+}
+
 func TestGivenUp(t *testing.T) {
 	f := newFixture(t, 1)
 	f.produce(0, "a")

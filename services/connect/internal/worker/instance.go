@@ -82,12 +82,20 @@ func (i *instance) keepRunning(ctx context.Context, w *Worker) {
 		if !i.rest(ctx, backoff) {
 			return
 		}
-		backoff = min(2*backoff, max(most, least))
+		backoff = longer(backoff, max(most, least))
 		i.mu.Lock()
 		i.err = nil
 		i.mu.Unlock()
 		w.states.say(i.item, status.Restarting, "", "")
 	}
+}
+
+// longer is twice the pause, but most at most.
+func longer(pause, most time.Duration) time.Duration {
+	if pause > most/2 {
+		return most
+	}
+	return 2 * pause
 }
 
 func (i *instance) run(ctx context.Context, w *Worker) error {
