@@ -23,6 +23,8 @@ const (
 	// beatTimeout bounds each try to tell the controller that this node is there. Two such and a heartbeat interval are
 	// shorter than a session (broker.session.timeout.ms), so a node has time to find a server of the bus that works.
 	beatTimeout = 1500 * time.Millisecond
+	// leastBeatInterval keeps a node whose broker.heartbeat.interval.ms is 0 from sending heartbeats without end.
+	leastBeatInterval = 10 * time.Millisecond
 	// moveAfter without contact the node tries another server of the bus. Electing a controller takes about as long.
 	moveAfter = time.Second
 )
@@ -154,7 +156,7 @@ func (n *Node) pause(ctx context.Context, d time.Duration, kicked <-chan struct{
 // beat sends heartbeats: at once when the image has the registration, which puts the node into service, then at every
 // broker.heartbeat.interval.ms. It returns when the registration is lost or the controller let the node go.
 func (n *Node) beat(ctx context.Context) error {
-	interval := n.cfg.Static.DurationMs("broker.heartbeat.interval.ms")
+	interval := max(n.cfg.Static.DurationMs("broker.heartbeat.interval.ms"), leastBeatInterval)
 	if err := n.AwaitOffset(ctx, n.Epoch()); err != nil {
 		return err
 	}

@@ -11,7 +11,7 @@ var networkKeys = []config.Key{
 	{Name: "connection.failed.authentication.delay.ms", Type: config.Int, Default: "100", Valid: config.AtLeast(0),
 		Doc: "Milliseconds by which the closing of a connection is delayed after a failed authentication."},
 	{Name: "max.connections", Type: config.Int, Default: "2147483647", Valid: config.AtLeast(0),
-		Doc: "Connections a node serves over all its listeners; further ones wait. With the prefix listener.name.<name>. it is the bound of one listener."},
+		Doc: "Connections a node serves over all its listeners; further ones wait. 0 lets nobody in. With the prefix listener.name.<name>. it is the bound of one listener."},
 	{Name: "max.connections.per.ip", Type: config.Int, Default: "2147483647", Valid: config.AtLeast(0),
 		Doc: "Connections a node accepts from one address over all its listeners; further ones are closed."},
 	{Name: "max.connections.per.ip.overrides", Type: config.String,

@@ -2,6 +2,7 @@ package server
 
 import (
 	"encoding/binary"
+	"math"
 	"net"
 	"os"
 	"path/filepath"
@@ -167,6 +168,11 @@ func TestInFlightLimit(t *testing.T) {
 	}
 }
 
+// TestTheShortestIdleTimeout closes what rests at once.
+func TestTheShortestIdleTimeout(t *testing.T) {
+	start(t, Config{IdleTimeout: 1}, Deps{}, echoMetadata(true)).dial().expectClosed()
+}
+
 func TestIdleConnectionsAreClosed(t *testing.T) {
 	held := make(chan *Request, 1)
 	r := start(t, Config{IdleTimeout: 100 * time.Millisecond}, Deps{}, API{Key: 0, MinVersion: 3, MaxVersion: 9, Inline: true,
@@ -184,7 +190,7 @@ func TestIdleConnectionsAreClosed(t *testing.T) {
 
 func TestConnectionLimits(t *testing.T) {
 	t.Run("per address", func(t *testing.T) {
-		limits := NewLimits(0, 2)
+		limits := NewLimits(math.MaxInt, 2)
 		r := start(t, Config{}, Deps{Limits: limits}, echoMetadata(true))
 		other := start(t, Config{ListenerName: "OTHER"}, Deps{Limits: limits}, echoMetadata(true))
 		a, b := r.dial(), other.dial()
@@ -202,7 +208,7 @@ func TestConnectionLimits(t *testing.T) {
 	for name, c := range map[string]struct {
 		cfg    Config
 		limits *Limits
-	}{"of a listener": {Config{MaxConnections: 1}, nil}, "of a node": {Config{}, NewLimits(1, 0)}} {
+	}{"of a listener": {Config{MaxConnections: 1}, nil}, "of a node": {Config{}, NewLimits(1, math.MaxInt)}} {
 		t.Run(name, func(t *testing.T) {
 			r := start(t, c.cfg, Deps{Limits: c.limits}, echoMetadata(true))
 			other := r
@@ -224,6 +230,41 @@ func TestConnectionLimits(t *testing.T) {
 				t.Error(got)
 			}
 		})
+	}
+}
+
+// TestConnectionLimitsThatChange has limits of a node change while connections wait for them. 0 lets nobody in.
+func TestConnectionLimitsThatChange(t *testing.T) {
+	limits := NewLimits(0, 2)
+	r := start(t, Config{}, Deps{Limits: limits}, echoMetadata(true))
+	connect := func() *client {
+		c := r.dial()
+		c.send(request(metadataRequest(), 9, 1))
+		return c
+	}
+	waits := func(b *bound) {
+		t.Helper()
+		eventually(t, "a connection that waits", func() bool {
+			b.mu.Lock()
+			defer b.mu.Unlock()
+			return b.room != nil && b.open == b.most
+		})
+	}
+	first := connect()
+	waits(&limits.all)
+	limits.Set(1, 2)
+	first.correlation()
+	second := connect()
+	waits(&limits.all)
+	limits.Set(3, 2)
+	second.correlation()
+	r.dial().expectClosed()
+	limits.Set(3, 3)
+	connect().correlation()
+	limits.Set(1, 1)
+	first.send(request(metadataRequest(), 9, 2)) // those that are there stay
+	if got := first.correlation(); got != 2 {
+		t.Error(got)
 	}
 }
 

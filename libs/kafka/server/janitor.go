@@ -7,16 +7,19 @@ import (
 	"go.uber.org/zap"
 )
 
+// leastLook is between two looks at all connections, however short their limits are.
+const leastLook = 10 * time.Millisecond
+
 // watch closes connections that are idle for IdleTimeout, or that began a request and did not come forward
 // with it for FrameTimeout, and gives unused buffers back. It looks at counters now and then, which costs requests less than deadlines do;
-// a connection may therefore live up to a quarter longer than its limit.
+// a connection may therefore live up to a quarter longer than its limit, and 20 ms at least.
 func (s *Server) watch(ctx context.Context) {
 	type sighting struct {
 		activity uint64
 		at       time.Time
 	}
 	seen := make(map[*Conn]sighting)
-	tick := time.NewTicker(min(s.cfg.IdleTimeout, s.cfg.FrameTimeout) / 4)
+	tick := time.NewTicker(max(min(s.cfg.IdleTimeout, s.cfg.FrameTimeout)/4, leastLook))
 	defer tick.Stop()
 	for {
 		select {

@@ -27,7 +27,7 @@ type Config struct {
 	MaxRequestBytes                  int32         // socket.request.max.bytes; default 104857600
 	MaxInFlightBytes                 int64         // request bytes held at once, over all connections; reading pauses above it; default 256 MiB, at least MaxRequestBytes
 	MaxInFlightRequestsPerConnection int           // requests read and not yet answered; reading pauses above it; default 128
-	MaxConnections                   int           // listener.name.<name>.max.connections; above it new ones wait; default unlimited
+	MaxConnections                   int           // listener.name.<name>.max.connections; above it new ones wait; default unlimited, negative for none
 	IdleTimeout                      time.Duration // connections.max.idle.ms; default 10 minutes, negative for never
 	FrameTimeout                     time.Duration // longest time for the next MiB, or the rest, of a request that has begun to arrive; default 1 minute
 	WriteTimeout                     time.Duration // longest time in which a client with answers waiting reads nothing; default 30 s
@@ -40,6 +40,7 @@ func (c Config) withDefaults() Config {
 	c.MaxRequestBytes = cmp.Or(c.MaxRequestBytes, 100<<20)
 	c.MaxInFlightBytes = max(cmp.Or(c.MaxInFlightBytes, 256<<20), int64(c.MaxRequestBytes))
 	c.MaxInFlightRequestsPerConnection = cmp.Or(c.MaxInFlightRequestsPerConnection, 128)
+	c.MaxConnections = cmp.Or(c.MaxConnections, math.MaxInt)
 	c.IdleTimeout = cmp.Or(c.IdleTimeout, 10*time.Minute)
 	if c.IdleTimeout < 0 { // never, as with Kafka
 		c.IdleTimeout = math.MaxInt64
@@ -70,7 +71,7 @@ type Server struct {
 	buffers bufferPool
 	budget  *budget
 	limits  *Limits
-	slots   chan struct{} // one per connection of this listener, nil without a bound
+	own     bound // of this listener's connections
 	ln      *net.TCPListener
 	lastID  atomic.Uint64
 
@@ -89,12 +90,12 @@ func New(cfg Config, deps Deps) *Server {
 		metrics: newMetrics(deps.Metrics),
 		tracer:  deps.Tracer,
 		limits:  deps.Limits,
-		slots:   slots(cfg.MaxConnections),
+		own:     bound{most: cfg.MaxConnections},
 		conns:   make(map[*Conn]struct{}),
 	}
 	s.traces.New = func() any { return new(Trace) }
 	if s.limits == nil {
-		s.limits = NewLimits(0, 0)
+		s.limits = NewLimits(math.MaxInt, math.MaxInt)
 	}
 	s.budget = newBudget(cfg.MaxInFlightBytes, &s.metrics.heldBytes)
 	return s
@@ -145,7 +146,7 @@ func (s *Server) accept(ctx context.Context) error {
 		tcp, err := s.ln.AcceptTCP()
 		if err == nil {
 			backoff = 0
-			if !take(ctx, s.slots, s.limits.slots) {
+			if !s.takePlace(ctx) {
 				tcp.Close()
 				return nil
 			}
@@ -169,6 +170,23 @@ func (s *Server) accept(ctx context.Context) error {
 	}
 }
 
+// takePlace waits until one more connection is within the limits, and reports false when ctx ends first.
+func (s *Server) takePlace(ctx context.Context) bool {
+	if !s.own.take(ctx) {
+		return false
+	}
+	if !s.limits.all.take(ctx) {
+		s.own.give()
+		return false
+	}
+	return true
+}
+
+func (s *Server) givePlace() {
+	s.own.give()
+	s.limits.all.give()
+}
+
 // welcome starts a connection, or closes it when its address has too many.
 func (s *Server) welcome(tcp *net.TCPConn) {
 	c, err := newConn(s, s.lastID.Add(1), tcp)
@@ -182,7 +200,7 @@ func (s *Server) welcome(tcp *net.TCPConn) {
 		s.metrics.refused.Inc()
 		s.log.Warn("connection refused", zap.Stringer("client", tcp.RemoteAddr()), zap.Error(err))
 		tcp.Close()
-		give(s.slots, s.limits.slots)
+		s.givePlace()
 		return
 	}
 	s.wg.Go(func() {
@@ -220,7 +238,7 @@ func (s *Server) remove(c *Conn) {
 	s.mu.Unlock()
 	s.metrics.closed(s.cfg.ListenerName)
 	s.limits.leave(c.remoteHost)
-	give(s.slots, s.limits.slots)
+	s.givePlace()
 }
 
 // drain lets connections answer what they have read and closes them.

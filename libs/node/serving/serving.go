@@ -3,11 +3,13 @@
 package serving
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"net"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -59,12 +61,14 @@ type Serving struct {
 	values    config.Values
 	telemetry *telemetry.Telemetry
 	servers   []*server.Server
+	limits    *server.Limits
 }
 
 // Listen binds the listeners, so that their ports are known, and registers the APIs that every node serves. Connections
 // are accepted once Run has the node registered.
 func Listen(c Config, d Deps) (*Serving, error) {
-	s := &Serving{Router: server.NewRouter(), values: c.Values, telemetry: d.Telemetry}
+	s := &Serving{Router: server.NewRouter(), values: c.Values, telemetry: d.Telemetry,
+		limits: server.NewLimits(c.Values.Int("max.connections"), c.Values.Int("max.connections.per.ip"))}
 	wanted, err := parseListeners("listeners", configkeys.Listeners(c.Values))
 	if err != nil {
 		return nil, err
@@ -92,6 +96,7 @@ func Listen(c Config, d Deps) (*Serving, error) {
 		ID: configkeys.NodeID(c.Values), Rack: c.Values.String("broker.rack"), Roles: c.Roles,
 		AdvertisedListeners: announced, LogDirIDs: c.LogDirIDs, Static: c.Values,
 	}, node.Deps{Bus: d.Bus, Log: d.Telemetry.Log, Metrics: d.Telemetry.Metrics, Tracer: d.Telemetry.Tracer})
+	s.Node.OnUpdate(s.followLimits)
 	d.Telemetry.Ready("node", s.Node.InService)
 	anywhere.Register(s.Router, s.Node, anywhere.Options{
 		OwnGroupAPIs: c.OwnGroupAPIs, OwnTxnAPIs: c.OwnTxnAPIs, OwnLogDirs: slices.Contains(c.Roles, metadata.RoleBroker), Log: d.Telemetry.Log,
@@ -100,12 +105,11 @@ func Listen(c Config, d Deps) (*Serving, error) {
 }
 
 func (s *Serving) bind(wanted []listener) ([]listener, error) {
-	limits := server.NewLimits(s.values.Int("max.connections"), s.values.Int("max.connections.per.ip"))
 	for i := range wanted {
 		l := &wanted[i]
 		srv := server.New(serverConfig(s.values, *l), server.Deps{
 			Router: s.Router, Log: s.telemetry.Log, Metrics: s.telemetry.Metrics, Tracer: s.telemetry.Tracing,
-			Limits: limits,
+			Limits: s.limits,
 		})
 		if err := srv.Listen(); err != nil {
 			return nil, fmt.Errorf("listener %s: %w", l.name, err)
@@ -123,7 +127,7 @@ func serverConfig(v config.Values, l listener) server.Config {
 		MaxInFlightBytes:                 max(v.Long("queued.max.request.bytes"), 0),
 		MaxInFlightRequestsPerConnection: v.Int("connection.max.in.flight.requests"),
 		MaxConnections:                   maxConnections(v, l),
-		IdleTimeout:                      v.DurationMs("connections.max.idle.ms"),
+		IdleTimeout:                      cmp.Or(v.DurationMs("connections.max.idle.ms"), time.Nanosecond), // 0 closes what rests at once
 		WriteTimeout:                     v.DurationMs("connection.write.timeout.ms"),
 		SocketSendBufferBytes:            v.Int("socket.send.buffer.bytes"),
 		SocketReceiveBufferBytes:         v.Int("socket.receive.buffer.bytes"),
@@ -136,7 +140,23 @@ func maxConnections(v config.Values, l listener) int {
 	if !v.Given(key) {
 		return 0
 	}
-	return v.Int(key)
+	return cmp.Or(v.Int(key), -1)
+}
+
+// followLimits follows the keys of the node's limits, which may change while it runs.
+func (s *Serving) followLimits(im *metadata.Image, d *metadata.Delta) {
+	own := strconv.Itoa(int(s.Node.ID()))
+	if !slices.ContainsFunc(d.ChangedConfigs, func(r metadata.Resource) bool {
+		return r.Type == metadata.BrokerConfig && (r.Name == "" || r.Name == own)
+	}) {
+		return
+	}
+	v := configkeys.Layers{
+		Static:         s.values,
+		ClusterDefault: im.Config(metadata.Resource{Type: metadata.BrokerConfig}),
+		PerBroker:      im.Config(metadata.Resource{Type: metadata.BrokerConfig, Name: own}),
+	}.Values()
+	s.limits.Set(v.Int("max.connections"), v.Int("max.connections.per.ip"))
 }
 
 // Addr is the bound address of the first listener, host:port.

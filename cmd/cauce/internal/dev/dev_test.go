@@ -2,6 +2,7 @@ package dev
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -91,6 +92,43 @@ func TestAdminServerTellsReadinessAndMetrics(t *testing.T) {
 		}
 	}
 	http.DefaultClient.CloseIdleConnections()
+}
+
+// TestConnectionLimitsChangeWhileANodeRuns lets an address have one connection, which those that are there outlive, and then more.
+func TestConnectionLimitsChangeWhileANodeRuns(t *testing.T) {
+	c := start(t, values(t, t.TempDir()))
+	client := c.client()
+	defer client.Close()
+	admin := kadm.NewClient(client)
+	limit := func(most string) {
+		t.Helper()
+		answers, err := admin.AlterBrokerConfigs(t.Context(), []kadm.AlterConfig{{Op: kadm.SetConfig, Name: "max.connections.per.ip", Value: &most}})
+		if err != nil || answers[0].Err != nil {
+			t.Fatal(answers, err)
+		}
+	}
+	// closed says whether a further connection is closed at once.
+	closed := func() bool {
+		t.Helper()
+		conn, err := net.Dial("tcp", c.Bootstrap)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		if err := conn.SetReadDeadline(time.Now().Add(300 * time.Millisecond)); err != nil {
+			t.Fatal(err)
+		}
+		_, err = conn.Read(make([]byte, 1))
+		return !errors.Is(err, os.ErrDeadlineExceeded)
+	}
+	limit("1")
+	if !closed() {
+		t.Error("more connections than max.connections.per.ip")
+	}
+	limit("100")
+	if closed() {
+		t.Error("a connection is closed that is within max.connections.per.ip")
+	}
 }
 
 func TestTakenPortIsNamed(t *testing.T) {
