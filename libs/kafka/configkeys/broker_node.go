@@ -31,7 +31,7 @@ var nodeKeys = []config.Key{
 	{Name: "broker.session.timeout.ms", Type: config.Int, Default: "9000",
 		Doc: "Milliseconds without a heartbeat after which the controller fences a node."},
 	{Name: "initial.broker.registration.timeout.ms", Type: config.Int, Default: "60000",
-		Doc: "Milliseconds a starting node waits for the controller to register it before it gives up."},
+		Doc: "Milliseconds after which a starting node gives up when another process has its id. For a controller it waits as long as it takes."},
 	{Name: "server.max.startup.time.ms", Type: config.Long, Default: "9223372036854775807", Valid: config.AtLeast(0), Internal: true,
 		Doc: "Milliseconds a node may take to start."},
 	{Name: "controlled.shutdown.enable", Type: config.Boolean, Default: "true",

@@ -2,7 +2,8 @@ package configkeys
 
 import "github.com/cauce-stream/cauce/libs/config"
 
-// updateModes are the broker keys that can change while a node runs (KIP-226); all others need a restart.
+// updateModes are the broker keys that can change while a node runs (KIP-226); all others need a restart. A key that a node reads at its
+// start only must not be here: what it was changed to would be accepted and never be read.
 var updateModes = map[string]config.UpdateMode{
 	"background.threads":                               config.ClusterWide,
 	"compression.gzip.level":                           config.ClusterWide,
@@ -20,8 +21,6 @@ var updateModes = map[string]config.UpdateMode{
 	"group.share.assignment.interval.ms":               config.ClusterWide,
 	"group.streams.assignment.interval.ms":             config.ClusterWide,
 	"leader.replication.throttled.rate":                config.ClusterWide,
-	"listener.security.protocol.map":                   config.PerBroker,
-	"listeners":                                        config.PerBroker,
 	"log.cleaner.backoff.ms":                           config.ClusterWide,
 	"log.cleaner.dedupe.buffer.size":                   config.ClusterWide,
 	"log.cleaner.delete.retention.ms":                  config.ClusterWide,
@@ -61,7 +60,6 @@ var updateModes = map[string]config.UpdateMode{
 	"min.insync.replicas":                              config.ClusterWide,
 	"num.io.threads":                                   config.ClusterWide,
 	"num.network.threads":                              config.ClusterWide,
-	"num.recovery.threads.per.data.dir":                config.ClusterWide,
 	"num.replica.fetchers":                             config.ClusterWide,
 	"principal.builder.class":                          config.PerBroker,
 	"producer.id.expiration.ms":                        config.ClusterWide,

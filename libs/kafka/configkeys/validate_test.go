@@ -29,6 +29,7 @@ func TestValidate(t *testing.T) {
 		{"throttled", ValidateTopic, pairs("follower.replication.throttled.replicas", "0:1,x"), kerr.InvalidConfig, `follower.replication.throttled.replicas=0:1,x: "x" is not of the form partition:node`},
 		{"dynamic broker", clusterWide, pairs("log.retention.ms", "1", "leader.replication.throttled.rate", "100"), nil, ""},
 		{"read-only", clusterWide, pairs("num.partitions", "1", "broker.rack", "a", "log.retention.ms", "1"), kerr.InvalidRequest, "cannot be changed while a node runs: broker.rack, num.partitions"},
+		{"read at the start", clusterWide, pairs("num.recovery.threads.per.data.dir", "4", "listeners", "A://:1"), kerr.InvalidRequest, "cannot be changed while a node runs: listeners, num.recovery.threads.per.data.dir"},
 		{"one node only", clusterWide, pairs("ssl.keystore.location", "/k"), kerr.InvalidRequest, "can only be set for a single node: ssl.keystore.location"},
 		{"one node", perBroker, pairs("ssl.keystore.location", "/k", "listener.name.internal.ssl.keystore.location", "/i"), nil, ""},
 		{"secret", perBroker, pairs("no.such.key", "1", "ssl.key.password", "s3cret"), kerr.InvalidConfig, "no.such.key: unknown key"},
