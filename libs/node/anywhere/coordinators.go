@@ -99,25 +99,29 @@ func (c *coordinatorTopics) request(ctx context.Context, topic string) error {
 	return nil
 }
 
+// leastSegmentBytes is the least segment.bytes of a topic. The keys of the coordinators' topics accept less.
+const leastSegmentBytes = 1 << 20
+
 // topicOf is a coordinators' topic with the partitions, replicas and configs that Kafka's coordinators give it.
 func topicOf(static config.Values, topic string) kmsg.CreateTopicsRequestTopic {
 	t := kmsg.NewCreateTopicsRequestTopic()
 	t.Topic = topic
 	configs := [][2]string{{"cleanup.policy", "compact"}}
 	number := func(key string) string { return strconv.FormatInt(static.Long(key), 10) }
+	size := func(key string) string { return strconv.FormatInt(max(static.Long(key), leastSegmentBytes), 10) }
 	switch topic {
 	case metadata.ConsumerOffsetsTopic:
 		t.NumPartitions = int32(static.Int("offsets.topic.num.partitions"))
 		t.ReplicationFactor = int16(static.Int("offsets.topic.replication.factor"))
 		configs = append(configs,
 			[2]string{"compression.type", "producer"},
-			[2]string{"segment.bytes", number("offsets.topic.segment.bytes")})
+			[2]string{"segment.bytes", size("offsets.topic.segment.bytes")})
 	case metadata.TransactionStateTopic:
 		t.NumPartitions = int32(static.Int("transaction.state.log.num.partitions"))
 		t.ReplicationFactor = int16(static.Int("transaction.state.log.replication.factor"))
 		configs = append(configs,
 			[2]string{"compression.type", "uncompressed"},
-			[2]string{"segment.bytes", number("transaction.state.log.segment.bytes")},
+			[2]string{"segment.bytes", size("transaction.state.log.segment.bytes")},
 			[2]string{"min.insync.replicas", number("transaction.state.log.min.isr")},
 			[2]string{"unclean.leader.election.enable", "false"})
 	}

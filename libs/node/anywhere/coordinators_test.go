@@ -295,3 +295,24 @@ func TestOwnTxnAPIs(t *testing.T) {
 		}
 	}
 }
+
+// TestCoordinatorsTopicsCanBeMade has every key of the coordinators' topics at the least that it accepts, which the topics have to accept as well.
+func TestCoordinatorsTopicsCanBeMade(t *testing.T) {
+	least := map[string]string{}
+	for _, key := range []string{"offsets.topic.segment.bytes", "transaction.state.log.segment.bytes", "transaction.state.log.min.isr"} {
+		least[key] = "1"
+	}
+	static, err := config.FromMap(configkeys.Broker(), least)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{metadata.ConsumerOffsetsTopic, metadata.TransactionStateTopic} {
+		configs := map[string]string{}
+		for _, c := range topicOf(static, name).Configs {
+			configs[c.Name] = *c.Value
+		}
+		if err := configkeys.ValidateTopic(configs); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
