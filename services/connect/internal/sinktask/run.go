@@ -19,6 +19,8 @@ const (
 	// minRetryDelay is the first pause before a batch is put again that the connector has asked no pause for; each further one is twice as long, up
 	// to the interval of commits.
 	minRetryDelay = 300 * time.Millisecond
+	// leastFlushInterval keeps a task whose offset.flush.interval.ms is 0 from doing nothing but commits.
+	leastFlushInterval = 10 * time.Millisecond
 	// minWait has what is there be read however often a connector wants to be called without records.
 	minWait = time.Millisecond
 	// defaultRebalanceTimeout is how long the group waits for a task that puts a batch, as max.poll.interval.ms is by default.

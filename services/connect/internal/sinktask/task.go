@@ -78,7 +78,7 @@ func New(c Config, d Deps) (*Task, error) {
 	if d.Metrics == nil {
 		d.Metrics = &Metrics{}
 	}
-	t := &Task{config: c, deps: d, signals: newSignals(), flushInterval: c.Worker.DurationMs("offset.flush.interval.ms"),
+	t := &Task{config: c, deps: d, signals: newSignals(), flushInterval: max(c.Worker.DurationMs("offset.flush.interval.ms"), leastFlushInterval),
 		flushTimeout: c.Worker.DurationMs("offset.flush.timeout.ms")}
 	t.deps.Log = d.Log.With(zap.String("connector", c.Connector), zap.Int("task", c.Number))
 	var faults [4]error

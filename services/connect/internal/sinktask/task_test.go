@@ -72,20 +72,27 @@ func TestPeriodicCommit(t *testing.T) {
 	}
 }
 
-// What is given up is not committed.
-// A worker whose offsets are flushed for ever seldom does not flush them all the time.
-func TestTheLongestFlushInterval(t *testing.T) {
+// TestExtremeFlushIntervals has a worker whose offsets are flushed for ever seldom not flush them all the time, nor one whose interval is nothing.
+func TestExtremeFlushIntervals(t *testing.T) {
 	f := newFixture(t, 1)
-	f.worker["offset.flush.interval.ms"], f.worker["offset.flush.timeout.ms"] = "9223372036854775807", "9223372036854775807"
-	task, err := New(f.config(), f.deps())
-	if err != nil {
-		t.Fatal(err)
+	at := func(ms string) *Task {
+		f.worker["offset.flush.interval.ms"], f.worker["offset.flush.timeout.ms"] = ms, "9223372036854775807"
+		task, err := New(f.config(), f.deps())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return task
 	}
-	if longest := 200 * 365 * 24 * time.Hour; task.flushInterval < longest || task.flushTimeout < longest {
+	longest := 200 * 365 * 24 * time.Hour
+	if task := at("9223372036854775807"); task.flushInterval < longest || task.flushTimeout < longest {
 		t.Errorf("flushes every %v, for %v at most", task.flushInterval, task.flushTimeout)
+	}
+	if task := at("0"); task.flushInterval < time.Millisecond {
+		t.Errorf("flushes every %v", task.flushInterval)
 	}
 }
 
+// What is given up is not committed.
 func TestGivenUp(t *testing.T) {
 	f := newFixture(t, 1)
 	f.produce(0, "a")
