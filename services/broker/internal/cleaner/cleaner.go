@@ -24,8 +24,13 @@ type Settings struct {
 	MaxBytesPerSecond float64       // log.cleaner.io.max.bytes.per.second, for all threads
 }
 
+// maxThreads bounds what is compacted at once whatever log.cleaner.threads is: more would not be done sooner, and have little memory each.
+const maxThreads = 256
+
 // minBackoff keeps a cleaner whose backoff is 0 from looking without end.
 const minBackoff = 100 * time.Millisecond
+
+func (s Settings) threads() int { return min(s.Threads, maxThreads) }
 
 // Cleaner compacts logs.
 type Cleaner struct {
@@ -61,7 +66,7 @@ func (c *Cleaner) Run(ctx context.Context) {
 	defer wg.Wait()
 	for {
 		s := c.settings()
-		for c.begin(s.Threads) {
+		for c.begin(s.threads()) {
 			wg.Go(func() {
 				defer c.end()
 				c.work(ctx)
@@ -185,7 +190,7 @@ func (c *Cleaner) setState(l *log.Log, change func(*state)) {
 func (c *Cleaner) compact(ctx context.Context, l *log.Log) {
 	s := c.settings()
 	began := time.Now()
-	threads := max(s.Threads, 1)
+	threads := max(s.threads(), 1)
 	did, err := l.Compact(log.CompactOptions{
 		NowMs: began.UnixMilli(), DedupeBytes: s.DedupeBytes / int64(threads), LoadFactor: s.LoadFactor,
 		BufferBytes: max(s.BufferBytes/threads/2, 4<<10),

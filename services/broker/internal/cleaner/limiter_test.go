@@ -23,3 +23,15 @@ func TestTheSlowestRate(t *testing.T) {
 		}
 	})
 }
+
+// TestThreadsAreBounded has more threads asked for than there are to be, and looks how many begin.
+func TestThreadsAreBounded(t *testing.T) {
+	s := Settings{Threads: 5 * maxThreads}
+	c := New(nil, func() Settings { return s }, nil)
+	began := 0
+	for ; began <= s.Threads && c.begin(c.settings().threads()); began++ {
+	}
+	if began != maxThreads {
+		t.Errorf("%d threads", began)
+	}
+}

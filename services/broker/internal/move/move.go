@@ -19,6 +19,8 @@ const (
 	quotaPause = 100 * time.Millisecond
 	// retryPause is after a step that failed.
 	retryPause = time.Second
+	// maxThreads bounds what is copied at a time whatever the key says: more than that no disk does faster.
+	maxThreads = 256
 )
 
 // Config says how much is moved at once.
@@ -72,7 +74,7 @@ func (s *Set) signal() {
 // Run copies until ctx ends.
 func (s *Set) Run(ctx context.Context) {
 	var wg sync.WaitGroup
-	for range max(s.cfg.Threads, 1) {
+	for range min(max(s.cfg.Threads, 1), maxThreads) {
 		wg.Go(func() { s.work(ctx) })
 	}
 	wg.Wait()
