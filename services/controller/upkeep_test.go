@@ -15,6 +15,7 @@ import (
 	"github.com/cauce-stream/cauce/libs/bus/controlpb"
 	"github.com/cauce-stream/cauce/libs/metadata"
 	"github.com/cauce-stream/cauce/libs/node"
+	"github.com/cauce-stream/cauce/services/controller/internal/cluster"
 )
 
 // setISR has a leader ask for other in-sync replicas of the one partition of a topic.
@@ -116,5 +117,14 @@ func TestChoresThatAreNeverDue(t *testing.T) {
 		if in := time.Duration(c.dueMs-s.nowMs()) * time.Millisecond; in < 200*365*24*time.Hour || c.everyMs < 200*365*24*3600_000 {
 			t.Errorf("%s: due in %v, every %d ms", c.name, in, c.everyMs)
 		}
+	}
+}
+
+// TestSessionsOfLessThanNothing has sessions end before they begin, by a key that accepts every int: when the next one ends must not seem to be
+// long past, as if this process had stood still, which has it wait for the next one again, without end.
+func TestSessionsOfLessThanNothing(t *testing.T) {
+	s := cluster.NewSessions(metadata.Empty(), cluster.Env{Static: static(t, map[string]string{"broker.session.timeout.ms": "-2147483648"})})
+	if ms := s.TimeoutMs(); ms < -pausedMs {
+		t.Errorf("sessions of %d ms", ms)
 	}
 }

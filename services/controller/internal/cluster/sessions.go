@@ -36,7 +36,7 @@ type session struct {
 // NewSessions begins a term. Nodes that are not fenced have the whole timeout
 // (broker.session.timeout.ms) to be heard of.
 func NewSessions(im *metadata.Image, env Env) *Sessions {
-	s := &Sessions{timeoutMs: env.Static.Long("broker.session.timeout.ms"), nodes: map[int32]session{}}
+	s := &Sessions{timeoutMs: max(env.Static.Long("broker.session.timeout.ms"), 0), nodes: map[int32]session{}}
 	for n := range im.Nodes() {
 		s.nodes[n.ID] = session{heardMs: env.NowMs, presumed: true, offset: -1, shutdownOffset: -1}
 	}
