@@ -276,10 +276,7 @@ func (s *Service) verifies() bool {
 
 // layers are the configs that are effective on this broker.
 func (s *Service) layers(im *metadata.Image) configkeys.Layers {
-	broker := func(name string) map[string]string {
-		return im.Config(metadata.Resource{Type: metadata.BrokerConfig, Name: name})
-	}
-	return configkeys.Layers{Static: s.cfg.Static, ClusterDefault: broker(""), PerBroker: broker(fmt.Sprint(s.cfg.NodeID))}
+	return configkeys.LayersOf(s.cfg.Static, s.cfg.NodeID, im)
 }
 
 // topicConfig is the config of a topic's logs on this broker.

@@ -180,11 +180,7 @@ func (s *Service) Close() error {
 
 // settingsOf are the effective keys of a node under an image.
 func settingsOf(cfg Config, im *metadata.Image) *op.Settings {
-	layers := configkeys.Layers{
-		Static:         cfg.Static,
-		ClusterDefault: im.Config(metadata.Resource{Type: metadata.BrokerConfig}),
-		PerBroker:      im.Config(metadata.Resource{Type: metadata.BrokerConfig, Name: strconv.Itoa(int(cfg.NodeID))}),
-	}
+	layers := configkeys.LayersOf(cfg.Static, cfg.NodeID, im)
 	return &op.Settings{
 		Broker: layers.Values(),
 		Group: func(group string) map[string]string {

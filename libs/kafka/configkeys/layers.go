@@ -7,6 +7,7 @@ import (
 	"strconv"
 
 	"github.com/cauce-stream/cauce/libs/config"
+	"github.com/cauce-stream/cauce/libs/metadata"
 )
 
 // Layers are the three layers of a node's broker keys: what it was started
@@ -16,6 +17,15 @@ type Layers struct {
 	Static         Values
 	ClusterDefault map[string]string
 	PerBroker      map[string]string
+}
+
+// LayersOf are the layers of a node's broker keys under an image.
+func LayersOf(static Values, nodeID int32, im *metadata.Image) Layers {
+	return Layers{
+		Static:         static,
+		ClusterDefault: im.Config(metadata.Resource{Type: metadata.BrokerConfig}),
+		PerBroker:      im.Config(metadata.Resource{Type: metadata.BrokerConfig, Name: strconv.Itoa(int(nodeID))}),
+	}
 }
 
 // Lookup returns the effective text of a broker key, and false when it is null.

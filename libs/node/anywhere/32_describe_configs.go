@@ -130,11 +130,7 @@ func describeLoggers(levels map[string]string, rootLevel string) []configkeys.En
 
 // layers are the broker keys of this node.
 func (h *handlers) layers(im *metadata.Image) configkeys.Layers {
-	return configkeys.Layers{
-		Static:         h.node.Static(),
-		ClusterDefault: im.Config(metadata.Resource{Type: metadata.BrokerConfig}),
-		PerBroker:      im.Config(metadata.Resource{Type: metadata.BrokerConfig, Name: strconv.Itoa(int(h.node.ID()))}),
-	}
+	return configkeys.LayersOf(h.node.Static(), h.node.ID(), im)
 }
 
 // describedConfig is an entry with as much as the request asks for.

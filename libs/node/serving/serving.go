@@ -151,11 +151,7 @@ func (s *Serving) followLimits(im *metadata.Image, d *metadata.Delta) {
 	}) {
 		return
 	}
-	v := configkeys.Layers{
-		Static:         s.values,
-		ClusterDefault: im.Config(metadata.Resource{Type: metadata.BrokerConfig}),
-		PerBroker:      im.Config(metadata.Resource{Type: metadata.BrokerConfig, Name: own}),
-	}.Values()
+	v := configkeys.LayersOf(s.values, s.Node.ID(), im).Values()
 	s.limits.Set(v.Int("max.connections"), v.Int("max.connections.per.ip"))
 }
 

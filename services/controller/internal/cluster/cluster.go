@@ -127,11 +127,7 @@ func answer(err error) (code int16, message *string) {
 // layers are the broker keys as the controller's node has them. Kafka, too,
 // resolves the defaults of topics with the configs of the active controller.
 func layers(im *metadata.Image, env Env) configkeys.Layers {
-	return configkeys.Layers{
-		Static:         env.Static,
-		ClusterDefault: im.Config(brokerResource("")),
-		PerBroker:      im.Config(brokerResource(nodeName(env.ControllerID))),
-	}
+	return configkeys.LayersOf(env.Static, env.ControllerID, im)
 }
 
 // NewID is a random id for a topic, cluster or process: a UUID of version 4,

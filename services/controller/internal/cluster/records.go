@@ -13,10 +13,6 @@ import (
 
 func nodeName(id int32) string { return strconv.Itoa(int(id)) }
 
-func brokerResource(name string) metadata.Resource {
-	return metadata.Resource{Type: metadata.BrokerConfig, Name: name}
-}
-
 func topicResource(name string) metadata.Resource {
 	return metadata.Resource{Type: metadata.TopicConfig, Name: name}
 }
